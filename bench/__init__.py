@@ -1,8 +1,9 @@
 """Benchmarks: see README.md for the four kinds and the question that each answers.
 
-Processes of benchmarks keep freed memory, as those of `eddyline run` do; a program asks for it by `Session(keep_memory=True)`.
+Processes of benchmarks keep freed memory, as those of `eddyline run` do; a program asks for it by
+`Session(keep_memory=True)`.
 """
 
-from eddyline.runtime.memory import keep_freed_memory
+from eddyline.runtime.figures.memory import keep_freed_memory
 
 keep_freed_memory()

@@ -22,7 +22,9 @@ def medians(content: object, path: str = "") -> Iterator[tuple[str, float, int]]
             yield name, float(content["median"]), int(content["peak_rss"])
         else:
             for key, value in content.items():
-                yield from medians(value, path if key in ("measures", "results") else "/".join(part for part in (name, key) if part))
+                yield from medians(
+                    value, path if key in ("measures", "results") else "/".join(part for part in (name, key) if part)
+                )
     elif isinstance(content, list):
         for value in content:
             yield from medians(value, path)
@@ -37,7 +39,9 @@ def side_by_side(before: dict[str, object], after: dict[str, object]) -> list[st
     lines = [f"{'':{width}}  {'before s':>10} {'after s':>10} {'ratio':>7}  {'before MB':>10} {'after MB':>10}"]
     for name in shared:
         (was, was_peak), (now, now_peak) = old[name], new[name]
-        lines.append(f"{name:{width}}  {was:10.3f} {now:10.3f} {now / was:7.2f}  {was_peak / 1e6:10.0f} {now_peak / 1e6:10.0f}")
+        lines.append(
+            f"{name:{width}}  {was:10.3f} {now:10.3f} {now / was:7.2f}  {was_peak / 1e6:10.0f} {now_peak / 1e6:10.0f}"
+        )
     lines += [f"only before: {name}" for name in old if name not in new]
     lines += [f"only after: {name}" for name in new if name not in old]
     lines += [f"note: {difference}" for difference in machine_differences(before, after)]

@@ -2,8 +2,10 @@
 
 Answer   `measure` times one function; `compare` lets several take turns in one run, so that a ratio is not made of two
          moods of a machine; `write` and `read` keep what was found, with the machine, as one JSON file.
-State    A thread samples the resident memory of this process and its children, or of a given process, while a sample runs.
-Limits   A peak shorter than the sampling interval is not seen. Where the system reports no shares, common memory counts for each process.
+State    A thread samples the resident memory of this process and its children, or of a given process, while a sample
+         runs.
+Limits   A peak shorter than the sampling interval is not seen. Where the system reports no shares, common memory counts
+         for each process.
 Reading  bench/README.md
 """
 
@@ -88,20 +90,28 @@ class Comparison:
 
     def ratios(self, name: str) -> list[float]:
         """Round by round, how many times as long as the baseline, for the rounds that both have."""
-        return [mine / theirs for mine, theirs in zip(self.measures[name].seconds, self.measures[self.baseline].seconds, strict=False)]
+        return [
+            mine / theirs
+            for mine, theirs in zip(self.measures[name].seconds, self.measures[self.baseline].seconds, strict=False)
+        ]
 
     def ratio(self, name: str) -> float:
         return statistics.median(self.ratios(name))
 
     def after(self, earlier: Mapping[str, Any], others: bool = False) -> Comparison:
-        """The rounds of an earlier record, then these. A contender that only one of them has makes them two different runs, unless `others`
+        """The rounds of an earlier record, then these. A contender that only one of them has makes them two different
+        runs, unless `others`
         are allowed.
 
         The load that counts is the larger one.
         """
-        kept = {measure["name"]: tuple(Sample(**sample) for sample in measure["samples"]) for measure in earlier["measures"]}
+        kept = {
+            measure["name"]: tuple(Sample(**sample) for sample in measure["samples"]) for measure in earlier["measures"]
+        }
         if set(kept) != set(self.measures) and not others:
-            raise ValueError(f"the earlier run has {', '.join(kept)}, this one {', '.join(self.measures)}: its rounds cannot be added to")
+            raise ValueError(
+                f"the earlier run has {', '.join(kept)}, this one {', '.join(self.measures)}: its rounds cannot be added to"
+            )
         fresh = {name: measure.samples for name, measure in self.measures.items()}
         together = {name: Measure(name, kept.get(name, ()) + fresh.get(name, ())) for name in {**kept, **fresh}}
         return Comparison(together, max(self.load_before, float(earlier["load_before"])))
@@ -116,7 +126,8 @@ class Comparison:
 
 
 class PeakMemory:
-    """The largest resident memory of a process and all its children while the block runs, pages that they share counted once.
+    """The largest resident memory of a process and all its children while the block runs, pages that they share counted
+    once.
 
     >>> with PeakMemory() as memory:
     ...     block = bytearray(1000)
@@ -167,7 +178,8 @@ class PeakMemory:
 
 
 def _resident(process: psutil.Process) -> int:
-    """A process's share of memory: forked workers live on pages of their parent, which plain RSS would count for each."""
+    """A process's share of memory: forked workers live on pages of their parent, which plain RSS would count for
+    each."""
     try:
         rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     except OSError:
@@ -215,7 +227,9 @@ def machine() -> dict[str, object]:
             versions[package] = "not installed"
     return {
         "processor": _processor(),
-        "cores": len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else psutil.cpu_count(),
+        "cores": len(psutil.Process().cpu_affinity())
+        if hasattr(psutil.Process, "cpu_affinity")
+        else psutil.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

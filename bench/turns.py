@@ -1,10 +1,11 @@
 """Two checkouts of eddyline in turns: `python -m bench.turns --before FOLDER [--case W1 filters …] [--rounds 9]`.
 
-Answer   Per case the speed of this checkout against the other one: time before divided by time after, within each round, and
-         the median over the rounds. 1.00 is the same speed; less is slower.
-State    Each sample is a process of its own, so that neither checkout lives on what the other has loaded. The first process of each
-         checkout compiles kernels, the first run inside a process loads them: neither counts.
-Limits   Cases use only names that both checkouts have. CPU time decides where one process works, wall time where Spark does.
+Answer   Per case the speed of this checkout against the other one: time before divided by time after, within each
+         round, and the median over the rounds. 1.00 is the same speed; less is slower.
+State    Each sample is a process of its own, so that neither checkout lives on what the other has loaded. The first
+         process of each checkout compiles kernels, the first run inside a process loads them: neither counts.
+Limits   Cases use only names that both checkouts have. CPU time decides where one process works, wall time where Spark
+         does.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def _filters() -> dict[str, float]:
         session.execute("CREATE SINK everything FOR ALL WITH (format='drop')")
         for number, low in enumerate(rng.uniform(0, 1, count)):
             session.query(f"q{number}", f"SELECT v, x FROM s WHERE x >= {low:.9f} AND x < {low + 1 / count:.9f}")
-        session.push("s", pa.table({"x": rng.uniform(0, 1, FILTER_ROWS), "v": np.arange(FILTER_ROWS), "ts": _times(FILTER_ROWS)}))
+        session.push(
+            "s", pa.table({"x": rng.uniform(0, 1, FILTER_ROWS), "v": np.arange(FILTER_ROWS), "ts": _times(FILTER_ROWS)})
+        )
         return _timed(lambda: session.run(once=True))
 
     once(100)
@@ -88,7 +91,9 @@ def _joins() -> dict[str, float]:
             session.query(f"q{number}", f"SELECT a.k, a.v AS av, b.v AS bv FROM a {window}, b {window} WHERE {where}")
         rng = np.random.default_rng(2)
         for name in "ab":
-            session.push(name, pa.table({"k": rng.integers(0, KEYS, rows), "v": rng.uniform(0, 1, rows), "ts": _times(rows)}))
+            session.push(
+                name, pa.table({"k": rng.integers(0, KEYS, rows), "v": rng.uniform(0, 1, rows), "ts": _times(rows)})
+            )
         return _timed(lambda: session.run(once=True))
 
     once(20_000)
@@ -100,7 +105,18 @@ def _spark() -> dict[str, float]:
     made = workloads.make("W1", files=50)
     with tempfile.TemporaryDirectory(prefix="eddyline-turns-") as folder:
         Path(folder, "job.sql").write_text(made.job("epoch_rows = 20000", files_per_batch=1))
-        command = [sys.executable, "-m", "eddyline", "run", "job.sql", "--engine", "spark", "--once", "--stats", "stats.json"]
+        command = [
+            sys.executable,
+            "-m",
+            "eddyline",
+            "run",
+            "job.sql",
+            "--engine",
+            "spark",
+            "--once",
+            "--stats",
+            "stats.json",
+        ]
         command += ["--master", "local[2]", "--checkpoint", "checkpoint", "--out", "results"]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         seconds = json.loads(Path(folder, "stats.json").read_text())["epoch_seconds"][1:]
@@ -126,7 +142,9 @@ def sample(checkout: Path, case: str) -> dict[str, float]:
     }
     # Nothing that lies in the current folder is imported.
     command = [sys.executable, "-P", "-m", "bench.turns", "--child", case]
-    said = subprocess.run(command, cwd=tempfile.gettempdir(), env=environment, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        command, cwd=tempfile.gettempdir(), env=environment, check=True, capture_output=True, text=True
+    ).stdout
     found: dict[str, float] = json.loads(said.splitlines()[-1])
     return found
 

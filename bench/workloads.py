@@ -1,10 +1,11 @@
 """Named streams and queries that all kinds of benchmark share.
 
-Answer   `make(name, factor, files)` writes the seeded streams of a workload as folders of parquet files, once, and returns
-         where they are, the job text over them and the same query for a batch system.
-State    Files under `$EDDYLINE_BENCH_DATA`, or `data/bench` below the working directory. They are written to a temporary name
-         and renamed, so that an interrupted run leaves nothing that looks whole.
-Limits   A factor makes streams longer at the same rates; it does not make them faster. Rows are in time order, without late ones.
+Answer   `make(name, factor, files)` writes the seeded streams of a workload as folders of parquet files, once, and
+         returns where they are, the job text over them and the same query for a batch system.
+State    Files under `$EDDYLINE_BENCH_DATA`, or `data/bench` below the working directory. They are written to a
+         temporary name and renamed, so that an interrupted run leaves nothing that looks whole.
+Limits   A factor makes streams longer at the same rates; it does not make them faster. Rows are in time order, without
+         late ones.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ Columns = dict[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One workload before its data: per stream its integer columns with their largest value, and the query over them."""
+    """One workload before its data: per stream its integer columns with their largest value, and the query over
+    them."""
 
     title: str
     #: Stream -> column -> values are uniform in 1..this.
@@ -66,19 +68,23 @@ class Workload:
         """The job text: streams, any SET statements, and one query `q`."""
         options = "format='parquet', time='ts'" + (f", files_per_batch={files_per_batch}" if files_per_batch else "")
         lines = [
-            f"CREATE STREAM {name} ({columns_of(self.shape, name)}) WITH ({options}, path='{self.path(name)}');" for name in self.streams
+            f"CREATE STREAM {name} ({columns_of(self.shape, name)}) WITH ({options}, path='{self.path(name)}');"
+            for name in self.streams
         ]
         window = f"[RANGE {self.shape.window_seconds} SECONDS]"
         references = ", ".join(f"{name} {window}" for name in self.streams)
         lines += [f"SET {setting};" for setting in settings]
-        lines.append(f"CREATE QUERY q AS SELECT {self.shape.select} FROM {references} WHERE {' AND '.join(self.shape.equalities)};")
+        lines.append(
+            f"CREATE QUERY q AS SELECT {self.shape.select} FROM {references} WHERE {' AND '.join(self.shape.equalities)};"
+        )
         return "\n".join(lines) + "\n"
 
     def batch_query(self) -> str:
         """The same answer asked of a batch system: every pair of rows within the window of each other."""
         tables = ", ".join(f"read_parquet('{self.path(name)}/*.parquet') {name}" for name in self.streams)
         near = [
-            f"abs(epoch_us({left}.ts) - epoch_us({right}.ts)) <= {self.shape.window_seconds * 1_000_000}" for left, right in self.pairs()
+            f"abs(epoch_us({left}.ts) - epoch_us({right}.ts)) <= {self.shape.window_seconds * 1_000_000}"
+            for left, right in self.pairs()
         ]
         newest = f"greatest({', '.join(f'{name}.ts' for name in self.streams)}) AS _ts"
         return f"SELECT {self.shape.select}, {newest} FROM {tables} WHERE {' AND '.join(self.shape.equalities + tuple(near))}"
@@ -129,18 +135,23 @@ SHAPES: dict[str, Shape] = {
     "W3": Shape(
         title="four-way clique",
         streams={
-            name: {left + right: 200 for left, right in ("ab", "ac", "ad", "bc", "bd", "cd") if name in (left, right)} for name in "abcd"
+            name: {left + right: 200 for left, right in ("ab", "ac", "ad", "bc", "bd", "cd") if name in (left, right)}
+            for name in "abcd"
         },
         rows=18_000,
         rows_per_second=1,
         window_seconds=1_200,
         select="a.v AS av, b.v AS bv, c.v AS cv, d.v AS dv",
-        equalities=tuple(f"{left}.{left + right} = {right}.{left + right}" for left, right in ("ab", "ac", "ad", "bc", "bd", "cd")),
+        equalities=tuple(
+            f"{left}.{left + right} = {right}.{left + right}" for left, right in ("ab", "ac", "ad", "bc", "bd", "cd")
+        ),
     ),
 }
 
 
-def make(name: str, factor: int = 1, files: int = 10, *, rows: int | None = None, folder: str | Path | None = None) -> Workload:
+def make(
+    name: str, factor: int = 1, files: int = 10, *, rows: int | None = None, folder: str | Path | None = None
+) -> Workload:
     """The workload with its files in place.
 
     Args:
@@ -167,9 +178,12 @@ def make(name: str, factor: int = 1, files: int = 10, *, rows: int | None = None
 
 
 def generate(shape: Shape, stream: str, factor: int, generator: np.random.Generator) -> Columns:
-    """The columns of one stream: uniform keys, a value, and arrival times drawn uniformly over the whole length, sorted."""
+    """The columns of one stream: uniform keys, a value, and arrival times drawn uniformly over the whole length,
+    sorted."""
     rows = shape.rows * factor
-    columns: Columns = {column: generator.integers(1, largest, rows, endpoint=True) for column, largest in shape.streams[stream].items()}
+    columns: Columns = {
+        column: generator.integers(1, largest, rows, endpoint=True) for column, largest in shape.streams[stream].items()
+    }
     columns["v"] = generator.random(rows)
     length = rows * 1_000_000 // shape.rows_per_second
     columns["ts"] = ORIGIN + np.sort(generator.integers(0, length, rows))

@@ -1,7 +1,8 @@
 """The benchmark page and the figures of *why eddyline*, made from the result files in bench/.
 
-Answer   `python docs/benchmark_tables.py` writes docs/benchmarks.md anew from bench/peers/results/*.json and bench/nexmark/results/*.json,
-         and the figures of docs/why-eddyline.md: what was measured, where, on which load; nothing that is not in a result file.
+Answer   `python docs/benchmark_tables.py` writes docs/benchmarks.md anew from bench/peers/results/*.json and
+         bench/nexmark/results/*.json, and the figures of docs/why-eddyline.md: what was measured, where, on which load;
+         nothing that is not in a result file.
 Limits   Pictures are copied to docs/pictures, where the site finds them. A run that a larger one covers is not shown.
 """
 
@@ -57,9 +58,15 @@ PICTURES = (
     ),
     ("papers/cacq/results/eddy.png", "the eddy and fixed probe orders while the selective stream changes"),
     ("papers/qualified-plans/results/found.png", "how often the search finds a join tree within the budgets"),
-    ("papers/qualified-plans/results/model_reality.png", "join trees of random queries: predicted and measured CPU and state"),
+    (
+        "papers/qualified-plans/results/model_reality.png",
+        "join trees of random queries: predicted and measured CPU and state",
+    ),
     ("papers/just-in-time/results/figure-10-cpu_s.png", "just-in-time joins off and on, over the window: CPU seconds"),
-    ("papers/shared-window-scheduling/results/figure-5.png", "response times of shared windows under three schedulers, virtual clock"),
+    (
+        "papers/shared-window-scheduling/results/figure-5.png",
+        "response times of shared windows under three schedulers, virtual clock",
+    ),
 )
 
 #: Around the figures in docs/why-eddyline.md.
@@ -86,15 +93,22 @@ def provisional(result: dict[str, Any]) -> bool:
 
 
 def covered(result: dict[str, Any], others: list[dict[str, Any]]) -> bool:
-    """A run of the same kind has these contenders and more, or one of the same contenders has more rows; and it is not provisional
+    """A run of the same kind has these contenders and more, or one of the same contenders has more rows; and it is not
+    provisional
     where this one is not.
     """
 
     def covers(other: dict[str, Any]) -> bool:
-        if other is result or other["workload"] != result["workload"] or (provisional(other) and not provisional(result)):
+        if (
+            other is result
+            or other["workload"] != result["workload"]
+            or (provisional(other) and not provisional(result))
+        ):
             return False
         same = (other["rows_in"], other["batches"]) == (result["rows_in"], result["batches"])
-        return (same and names(result) < names(other)) or (names(result) <= names(other) and other["rows_in"] > result["rows_in"])
+        return (same and names(result) < names(other)) or (
+            names(result) <= names(other) and other["rows_in"] > result["rows_in"]
+        )
 
     return any(map(covers, others))
 
@@ -111,7 +125,9 @@ def baseline(result: dict[str, Any]) -> dict[str, Any]:
 
 def circumstances(result: dict[str, Any]) -> str:
     machine = result["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in {**machine["versions"], **result.get("peers", {})}.items())
+    versions = ", ".join(
+        f"{name} {number}" for name, number in {**machine["versions"], **result.get("peers", {})}.items()
+    )
     hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
     mark = "**Provisional.** " if provisional(result) else ""
     rows = f"{mark}{result['rows_in']:,} rows, {result['batches']} files per stream, {result['factor']}x."
@@ -120,14 +136,27 @@ def circumstances(result: dict[str, Any]) -> str:
 
 def section(result: dict[str, Any]) -> str:
     first = baseline(result)
-    columns = ["contender", "samples", "median s", "p10 to p90", "rows/s", f"speed against {first['name']}", "memory, peak"]
+    columns = [
+        "contender",
+        "samples",
+        "median s",
+        "p10 to p90",
+        "rows/s",
+        f"speed against {first['name']}",
+        "memory, peak",
+    ]
     columns.append("reads, and does not guarantee")
     lines = [circumstances(result), "", f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     for measure in result["measures"]:
         fast, base = rate(result, measure), rate(result, first)
         cells = [measure["name"], str(len(measure["samples"]))]
         if fast and base:
-            cells += [f"{measure['median']:.2f}", f"{measure['p10']:.2f} to {measure['p90']:.2f}", f"{fast:,.0f}", f"{fast / base:.2f}"]
+            cells += [
+                f"{measure['median']:.2f}",
+                f"{measure['p10']:.2f} to {measure['p90']:.2f}",
+                f"{fast:,.0f}",
+                f"{fast / base:.2f}",
+            ]
         else:
             cells += [unfinished(measure["samples"][-1]["details"].get("details", {})), "", "", ""]
         cells += [f"{measure['peak_rss'] / 1e6:,.0f} MB", NOTES.get(measure["name"], "")]
@@ -193,7 +222,10 @@ def page() -> str:
             # A title ends with the number of batches and the factor, which each run says itself.
             parts.append(f"## {result['title'].rsplit(', ', 2)[0]}\n")
         parts.append(section(result))
-    shown = [f"![{what}](pictures/{name_of(source)})\n\n*{what[0].upper()}{what[1:]}* (`bench/{source}`).\n" for source, what in PICTURES]
+    shown = [
+        f"![{what}](pictures/{name_of(source)})\n\n*{what[0].upper()}{what[1:]}* (`bench/{source}`).\n"
+        for source, what in PICTURES
+    ]
     return "\n".join([*parts, *patterns_section(), *nexmark_section(), TAIL, *shown])
 
 
@@ -207,20 +239,29 @@ def command(result: dict[str, Any]) -> str:
 
 
 def figures() -> str:
-    """The figures of *why eddyline*: how many times as many rows per second as others, of the runs with most contenders."""
+    """The figures of *why eddyline*: how many times as many rows per second as others, of the runs with most
+    contenders."""
     lines = ["| measured | times as fast | rows | command |", "| --- | --- | --- | --- |"]
     for result in found():
         if few_samples(result):
             # One sample shows that contenders agree; a ratio of it says nothing.
             continue
         speeds = {measure["name"]: rate(result, measure) for measure in result["measures"]}
-        for ours, others in (("eddyline", ("duckdb", "flink", "bytewax", "pathway")), ("eddyline-spark", ("spark-native",))):
+        for ours, others in (
+            ("eddyline", ("duckdb", "flink", "bytewax", "pathway")),
+            ("eddyline-spark", ("spark-native",)),
+        ):
             for other in others:
                 if speeds.get(ours) and speeds.get(other):
                     mark = ", provisional" if provisional(result) else ""
                     what = f"{result['workload']}, {result['batches']} files: `{ours}` against `{other}`{mark}"
-                    lines.append(f"| {what} | {speeds[ours] / speeds[other]:.2f} | {result['rows_in']:,} | `{command(result)}` |")
-    records = [(record, {measure["name"]: nexmark_speed(record, measure) for measure in record["measures"]}) for record in nexmark()]
+                    lines.append(
+                        f"| {what} | {speeds[ours] / speeds[other]:.2f} | {result['rows_in']:,} | `{command(result)}` |"
+                    )
+    records = [
+        (record, {measure["name"]: nexmark_speed(record, measure) for measure in record["measures"]})
+        for record in nexmark()
+    ]
     for ours in ("embedded", "spark"):
         ratios = [speeds[ours] / speeds["flink"] for _, speeds in records if speeds.get(ours) and speeds.get("flink")]
         if ratios:

@@ -1,4 +1,5 @@
-"""Makes the pictures of the dashboard that stand in the docs: real jobs, a real browser, every view, light and dark, desk and phone.
+"""Makes the pictures of the dashboard that stand in the docs: real jobs, a real browser, every view, light and dark,
+desk and phone.
 
 make pictures
 """

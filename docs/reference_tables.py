@@ -2,8 +2,8 @@
 
 Answer   `python docs/reference_tables.py` writes docs/reference/functions.md and docs/reference/settings.md anew;
          `pages()` gives their texts, for the test that they are up to date.
-Limits   What a page says of an entry is the entry's own help text. Whether an option has an effect is found by looking for
-         `settings.<option>` in the source.
+Limits   What a page says of an entry is the entry's own help text. Whether an option has an effect is found by looking
+         for `settings.<option>` in the source.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from html import escape
 from pathlib import Path
 
-from eddyline.model.functions import AGGREGATES, ALIASES, FUNCTIONS
-from eddyline.model.signatures import DATE_PARTS, TRUNC_PARTS
+from eddyline.model.expressions.functions import AGGREGATES, ALIASES, FUNCTIONS
+from eddyline.model.expressions.signatures import DATE_PARTS, TRUNC_PARTS
 from eddyline.settings import EXPERIMENT, OPTIONS, Settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,7 +110,8 @@ def functions_page() -> str:
     parts.append(f"Units of `date_trunc` and `date_diff`: {units}. `date_part` takes these and {more}.\n")
     listed = [(_code(signature), _cell(text)) for signature, text in AGGREGATES.values()]
     parts.append(
-        "## Aggregates\n\nIn SELECT and HAVING; see [aggregates](../operators/aggregate.md).\n\n" + _table(("write", "gives"), listed)
+        "## Aggregates\n\nIn SELECT and HAVING; see [aggregates](../operators/aggregate.md).\n\n"
+        + _table(("write", "gives"), listed)
     )
     names = [(_code(other), _code(name)) for other, name in ALIASES.items()]
     parts.append("## Other names\n\n" + _table(("name", "is"), names))
@@ -125,13 +126,19 @@ def settings_page() -> str:
         default = f"`{'none' if getattr(plain, name) is None else getattr(plain, name)}`"
         read = re.search(rf"(settings|wishes)\.{name}\b", source) is not None
         prefix = EXPERIMENT if option.experiment is True else ""
-        rows[prefix if read else "unread"].append((f"`{prefix}{name}`", _code(option.values), default, _cell(option.help)))
+        rows[prefix if read else "unread"].append(
+            (f"`{prefix}{name}`", _code(option.values), default, _cell(option.help))
+        )
         if isinstance(option.experiment, tuple):
-            rows[EXPERIMENT].append((f"`{EXPERIMENT}{name}`", _code(" | ".join(option.experiment)), default, _cell(option.help)))
+            rows[EXPERIMENT].append(
+                (f"`{EXPERIMENT}{name}`", _code(" | ".join(option.experiment)), default, _cell(option.help))
+            )
     head = ("option", "values", "default", "what it is for")
     parts = [NOTE + SETTINGS_HEAD, _table(head, rows[""]), EXPERIMENTS_HEAD, _table(head, rows[EXPERIMENT])]
     if rows["unread"]:
-        parts.append("## Without effect in this version\n\nThese are accepted and checked, and nothing reads them yet.\n")
+        parts.append(
+            "## Without effect in this version\n\nThese are accepted and checked, and nothing reads them yet.\n"
+        )
         parts.append(_table(head, rows["unread"]))
     return "\n".join(parts)
 

@@ -1,4 +1,5 @@
-"""Limit orders against quotes: a join on an inequality that leaves out stretches of rows, and a herald that says what comes next."""
+"""Limit orders against quotes: a join on an inequality that leaves out stretches of rows, and a herald that says what
+comes next."""
 
 from eddyline import Session
 

@@ -1,4 +1,5 @@
-"""A log of loan applications, as process miners have them in CSV: which cases break the rules, and which match a pattern."""
+"""A log of loan applications, as process miners have them in CSV: which cases break the rules, and which match a
+pattern."""
 
 import csv
 import random
@@ -12,7 +13,8 @@ from eddyline import Session
 
 
 def write_log(path: Path, cases: int = 40) -> None:
-    """Applications with the shape of a loan process: checks side by side, offers in a loop, one of three ends. Some break a rule."""
+    """Applications with the shape of a loan process: checks side by side, offers in a loop, one of three ends. Some
+    break a rule."""
     draw = random.Random(7)
     rows = []
     for case in range(1, cases + 1):
@@ -27,13 +29,22 @@ def write_log(path: Path, cases: int = 40) -> None:
         minute = draw.randrange(600)
         for task in tasks:
             minute += draw.randrange(1, 120)
-            rows.append((f"2024-03-01 {minute // 60 % 24:02d}:{minute % 60:02d}:00", case, task, draw.randrange(1, 50) * 1000, minute))
+            rows.append(
+                (
+                    f"2024-03-01 {minute // 60 % 24:02d}:{minute % 60:02d}:00",
+                    case,
+                    task,
+                    draw.randrange(1, 50) * 1000,
+                    minute,
+                )
+            )
     rows.sort(key=lambda row: row[4])
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["case_id", "activity", "amount", "ts"])
         writer.writerows(
-            (case, task, amount, f"2024-03-{1 + minute // 1440:02d} {stamp[11:]}") for stamp, case, task, amount, minute in rows
+            (case, task, amount, f"2024-03-{1 + minute // 1440:02d} {stamp[11:]}")
+            for stamp, case, task, amount, minute in rows
         )
 
 
@@ -59,7 +70,12 @@ with TemporaryDirectory() as folder:
     """)
     session.run(once=True)
     console = Console(width=120)
-    console.print(shown("Large offers that were not taken", session.queries["lost"].table().drop_columns(["_ts"]).to_pylist()))
     console.print(
-        shown("Events that break the rules", session.dead_letters("loans").select(["case_id", "activity", "_reason"]).to_pylist())
+        shown("Large offers that were not taken", session.queries["lost"].table().drop_columns(["_ts"]).to_pylist())
+    )
+    console.print(
+        shown(
+            "Events that break the rules",
+            session.dead_letters("loans").select(["case_id", "activity", "_reason"]).to_pylist(),
+        )
     )

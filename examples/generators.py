@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 from eddyline import Session
-from eddyline.connectors import generate
-from eddyline.connectors.draws import GeneratorShape
+from eddyline.connectors.generators import generate
+from eddyline.connectors.generators.draws import GeneratorShape
 
 QUERIES = {
     "auction": "SELECT a.item_id, b.price FROM auctions [RANGE 30 SECONDS] a, bids [RANGE 30 SECONDS] b WHERE a.item_id = b.item_id",

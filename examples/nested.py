@@ -3,7 +3,12 @@
 from eddyline import Session
 
 ORDERS = [
-    {"id": 1, "customer": {"name": "ada", "city": "Paris"}, "items": [{"sku": "tea", "qty": 2}, {"sku": "cup", "qty": 1}], "ts": 1_000_000},
+    {
+        "id": 1,
+        "customer": {"name": "ada", "city": "Paris"},
+        "items": [{"sku": "tea", "qty": 2}, {"sku": "cup", "qty": 1}],
+        "ts": 1_000_000,
+    },
     {"id": 2, "customer": {"name": "bob", "city": "Rome"}, "items": [], "ts": 2_000_000},
     {"id": 3, "customer": {"name": "cyd", "city": "Paris"}, "items": [{"sku": "tea", "qty": 5}], "ts": 3_000_000},
 ]
@@ -13,8 +18,12 @@ with Session() as session:
         CREATE STREAM orders (id BIGINT, customer STRUCT(name STRING, city STRING), items STRUCT(sku STRING, qty INT)[], ts TIMESTAMP)
           WITH (time = 'ts')
     """)
-    first = session.query("first", "SELECT id, customer.city, items[1].sku AS sku FROM orders WHERE array_length(items) > 0")
-    sold = session.query("sold", "SELECT i.sku, SUM(i.qty) AS qty FROM orders [RANGE 1 HOUR] o, UNNEST(o.items) AS i GROUP BY i.sku")
+    first = session.query(
+        "first", "SELECT id, customer.city, items[1].sku AS sku FROM orders WHERE array_length(items) > 0"
+    )
+    sold = session.query(
+        "sold", "SELECT i.sku, SUM(i.qty) AS qty FROM orders [RANGE 1 HOUR] o, UNNEST(o.items) AS i GROUP BY i.sku"
+    )
     session.push("orders", ORDERS)
     session.run(once=True)
     for row in first.table().to_pylist():

@@ -1,6 +1,7 @@
 """On Spark: two streaming DataFrames joined within a minute, the results counted by further Spark code.
 
-Needs pyspark and a Java runtime. `spark.readStream.format("kafka")` and every other streaming source work in the same way.
+Needs pyspark and a Java runtime. `spark.readStream.format("kafka")` and every other streaming source work in the same
+way.
 """
 
 import datetime
@@ -28,7 +29,9 @@ def write(folder: str, seconds: list[int], **columns: list) -> None:
 with tempfile.TemporaryDirectory() as folder:
     write(f"{folder}/auctions", [0, 30], item=[7, 8], seller=["ada", "bob"])
     write(f"{folder}/bids", [50, 70, 80, 85], item=[7, 7, 8, 8], price=[120.0, 130.0, 150.0, 90.0])
-    spark = SparkSession.builder.master("local[2]").appName("auctions").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").appName("auctions").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
 
     with Session(spark=spark, checkpoint=f"{folder}/state") as session:

@@ -15,9 +15,14 @@ from tests.needs import said_of
 from tests.property.pieces import make_small
 from tests.seeds import cases, first_seed, repeated_by, share
 
-# The seed comes from the commit or from EDDYLINE_SEED, and `cases` says how many examples there are: a database would add others.
+# The seed comes from the commit or from EDDYLINE_SEED, and `cases` says how many examples there are: a database would
+# add others.
 settings.register_profile(
-    "seeded", deadline=None, database=None, max_examples=cases(100, soak=1_000), suppress_health_check=[HealthCheck.too_slow]
+    "seeded",
+    deadline=None,
+    database=None,
+    max_examples=cases(100, soak=1_000),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("seeded")
 make_small()
@@ -55,7 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Tests that could not run on this machine: how many, why, and how they run. After a failure, how to repeat the random cases."""
+    """Tests that could not run on this machine: how many, why, and how they run. After a failure, how to repeat the
+    random cases."""
     for line in said_of(terminalreporter):
         terminalreporter.write_line(line, yellow=True, bold=True)
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):

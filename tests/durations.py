@@ -1,13 +1,14 @@
 """What each test file costs: a record that one run of pytest writes, and the order that the next one takes from it.
 
-Answer   `EDDYLINE_DURATIONS=FILE pytest …` writes FILE: CPU seconds, seconds of the clock and the number of tests of each test file, and
-         the tests that took more than a second. Workers of xdist send their part; the run merges them.
-         `slowest_first` sorts tests by the record that is kept, `tests/durations.json`. A file that the record lacks comes first.
-         `python -m tests.durations FILE …` merges such files into the record that is kept: `make durations`.
-State    CPU time is user and system time of this process, of its children that ended and of all live processes below it. A test file gets
-         what is spent until the next file begins.
-Limits   A process that outlives its parent belongs to no test: the CPU time of a JVM whose driver was killed is missing.
-         Live processes are found in /proc; where there is none, they count when they end.
+Answer   `EDDYLINE_DURATIONS=FILE pytest …` writes FILE: CPU seconds, seconds of the clock and the number of tests of
+         each test file, and the tests that took more than a second. Workers of xdist send their part; the run merges
+         them. `slowest_first` sorts tests by the record that is kept, `tests/durations.json`. A file that the record
+         lacks comes first. `python -m tests.durations FILE …` merges such files into the record that is kept: `make
+         durations`.
+State    CPU time is user and system time of this process, of its children that ended and of all live processes below
+         it. A test file gets what is spent until the next file begins.
+Limits   A process that outlives its parent belongs to no test: the CPU time of a JVM whose driver was killed is
+         missing. Live processes are found in /proc; where there is none, they count when they end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ Record = dict[str, dict[str, Cost]]
 
 
 def cpu_seconds() -> float:
-    """User and system time so far: of this process, of its children that have ended, and of every live process below it."""
+    """User and system time so far: of this process, of its children that have ended, and of every live process below
+    it."""
     own = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in own) + _below(os.getpid())
 
@@ -65,7 +67,8 @@ def file_of(nodeid: str) -> str:
 
 
 def slowest_first(items: list[pytest.Item], record: Path = KEPT) -> None:
-    """Files that took longest begin first; files that the record lacks before them. Tests stay in the order of their file."""
+    """Files that took longest begin first; files that the record lacks before them. Tests stay in the order of their
+    file."""
     known = json.loads(record.read_text())["files"] if record.exists() else {}
     items.sort(key=lambda one: -known.get(file_of(one.nodeid), {"seconds": float("inf")})["seconds"])
 
@@ -148,11 +151,15 @@ class Recorder:
             self.files = {"collecting": {"cpu": own.ru_utime + own.ru_stime, "seconds": 0.0, "tests": 0}}
         record = merged([{"files": self.files, "tests": self.tests}, *self.others])
         write(record, self.path)
-        terminalreporter.write_line(f"CPU: {total(record):.0f} s; per file in {self.path}, which `make durations` keeps")
+        terminalreporter.write_line(
+            f"CPU: {total(record):.0f} s; per file in {self.path}, which `make durations` keeps"
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.durations", description="Keep the record of a run as tests/durations.json.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.durations", description="Keep the record of a run as tests/durations.json."
+    )
     parser.add_argument("records", nargs="+", type=Path, metavar="FILE")
     args = parser.parse_args(arguments)
     record = merged([json.loads(path.read_text()) for path in args.records])

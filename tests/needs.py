@@ -1,8 +1,9 @@
 """What a machine must have for some tests, and what a run says of tests that cannot run without it.
 
-Answer   A test calls `sketches()` or `mounting()` before anything else. Where the machine lacks it, the test does not run, and the last
-         line of the run counts such tests with the reason and the remedy.
-State    The variable EDDYLINE_NOT_RUN names a file that gets this line too: `make test` has several runs, and prints the file at its end.
+Answer   A test calls `sketches()` or `mounting()` before anything else. Where the machine lacks it, the test does not
+         run, and the last line of the run counts such tests with the reason and the remedy.
+State    The variable EDDYLINE_NOT_RUN names a file that gets this line too: `make test` has several runs, and prints
+         the file at its end.
 """
 
 from __future__ import annotations
@@ -22,21 +23,28 @@ import pytest
 def sketches() -> None:
     if find_spec("datasketches") is None:
         version = ".".join(map(str, sys.version_info[:2]))
-        pytest.skip(f"need the package datasketches, which has no wheel for Python {version} (make setup PYTHON=python3.13)")
+        pytest.skip(
+            f"need the package datasketches, which has no wheel for Python {version} (make setup PYTHON=python3.13)"
+        )
 
 
 def mounting(folder: Path) -> None:
     """The right to lay a mount over a folder. `folder` exists."""
     tried = folder / "may-mount"
     tried.mkdir()
-    if not shutil.which("mount") or subprocess.run(["mount", "--bind", str(tried), str(tried)], capture_output=True).returncode:
+    if (
+        not shutil.which("mount")
+        or subprocess.run(["mount", "--bind", str(tried), str(tried)], capture_output=True).returncode
+    ):
         pytest.skip("need the right to mount a folder (make test as root)")
     subprocess.run(["umount", str(tried)], check=True)
 
 
 def said_of(terminalreporter: Any) -> list[str]:
     """One line for all tests that did not run, if there are any, and one for those of the page."""
-    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ()))
+    reasons = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
     lines = []
     if reasons:
         parts = "; ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))

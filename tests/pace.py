@@ -1,4 +1,5 @@
-"""The pace of this machine: a bound on CPU time is a number of seconds on the machine where it was chosen, and more on a slower one."""
+"""The pace of this machine: a bound on CPU time is a number of seconds on the machine where it was chosen, and more on
+a slower one."""
 
 from __future__ import annotations
 

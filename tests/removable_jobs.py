@@ -1,4 +1,5 @@
-"""Small jobs whose answers do not depend on how they are computed: `test_removable.py` runs them with a package without one feature.
+"""Small jobs whose answers do not depend on how they are computed: `test_removable.py` runs them with a package without
+one feature.
 
 python removable_jobs.py FOLDER [JOB …]     runs the jobs that are named, or all, and writes FOLDER/answers.json
 """
@@ -50,7 +51,10 @@ def answered(*queries: str, names: str = "abc", settings: dict[str, str] | None 
         session.step()
     session.run()
     session.stats()
-    return [sorted(json.dumps(row, default=str) for row in session.queries[f"q{n}"].table().to_pylist()) for n in range(len(queries))]
+    return [
+        sorted(json.dumps(row, default=str) for row in session.queries[f"q{n}"].table().to_pylist())
+        for n in range(len(queries))
+    ]
 
 
 def resumed(folder: Path) -> list[list[str]]:
@@ -100,7 +104,9 @@ def of_commands(folder: Path) -> Iterator[str]:
 
 
 JOBS: dict[str, Callable[[Path], object]] = {
-    "filters": lambda folder: answered(*(f"SELECT k, v FROM a WHERE v > {n} AND k <> {n % 7}" for n in range(0, 90, 10))),
+    "filters": lambda folder: answered(
+        *(f"SELECT k, v FROM a WHERE v > {n} AND k <> {n % 7}" for n in range(0, 90, 10))
+    ),
     "two-way": lambda folder: answered(
         "SELECT a.k, a.v, b.v AS w FROM a [RANGE 3 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k",
         "SELECT a.k, a.v, b.v AS w FROM a [RANGE 6 SECONDS], b [RANGE 6 SECONDS] WHERE a.k = b.k AND a.v > 50",
@@ -115,10 +121,14 @@ JOBS: dict[str, Callable[[Path], object]] = {
         "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM a [RANGE 5 SECONDS] GROUP BY k",
         "SELECT a.k, MAX(b.v) AS m FROM a [RANGE 3 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k GROUP BY a.k",
     ),
-    "outer": lambda folder: answered("SELECT a.k, a.v, b.v AS w FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k"),
+    "outer": lambda folder: answered(
+        "SELECT a.k, a.v, b.v AS w FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k"
+    ),
     "resumed": resumed,
     "commands": lambda folder: list(of_commands(folder)),
-    "ranking": lambda folder: answered("SELECT k, v FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) = 1"),
+    "ranking": lambda folder: answered(
+        "SELECT k, v FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) = 1"
+    ),
     "patterns": lambda folder: answered(
         "EVENT SEQ(A x, NOT(C), B y) FROM a TYPE type PARTITION BY k WITHIN 3 SECONDS RETURN x.v AS v, y.v AS w"
     ),

@@ -1,10 +1,12 @@
 """Where random cases begin, and how many there are.
 
 Answer   `first_seed(apart)` is the first seed of a suite: the seed of the run plus a distance that keeps suites apart.
-         `cases(whole, soak)` is the number of cases of a suite. A run has a quarter of `whole`; a soak has `soak` cases, or else `whole`.
-State    The seed of the run is `EDDYLINE_SEED`. Without this variable the commit gives it: each commit has other cases, and the same
-         commit has the same ones. Outside of git it is 0. `tests/conftest.py` prints it.
-         `EDDYLINE_SOAK=1` makes a run a soak, as `make soak` does. `EDDYLINE_SHARE=1` runs whole suites, and 10 runs ten times as much.
+         `cases(whole, soak)` is the number of cases of a suite. A run has a quarter of `whole`; a soak has `soak`
+         cases, or else `whole`.
+State    The seed of the run is `EDDYLINE_SEED`. Without this variable the commit gives it: each commit has other cases,
+         and the same commit has the same ones. Outside of git it is 0. `tests/conftest.py` prints it.
+         `EDDYLINE_SOAK=1` makes a run a soak, as `make soak` does. `EDDYLINE_SHARE=1` runs whole suites, and 10 runs
+         ten times as much.
 Limits   One seed and one share for all suites.
 """
 
@@ -62,4 +64,6 @@ def is_whole() -> bool:
 def repeated_by() -> str:
     """The variables that repeat the random cases of this run."""
     names = ("EDDYLINE_SOAK", "EDDYLINE_SHARE")
-    return " ".join([f"EDDYLINE_SEED={first_seed()}", *(f"{name}={os.environ[name]}" for name in names if os.environ.get(name))])
+    return " ".join(
+        [f"EDDYLINE_SEED={first_seed()}", *(f"{name}={os.environ[name]}" for name in names if os.environ.get(name))]
+    )

@@ -1,10 +1,13 @@
-"""`python -m tests.signatures --jobs 2`: compile the kernels that tests need, each once; two workers of pytest would do it twice.
+"""`python -m tests.signatures --jobs 2`: compile the kernels that tests need, each once; two workers of pytest would do
+it twice.
 
-Answer   Every kernel with the signatures that `signatures.json` lists is in the cache afterwards. A kernel comes after those that it calls,
-         which it finds in the cache. `--write DIR …` makes the list from the caches in these folders.
+Answer   Every kernel with the signatures that `signatures.json` lists is in the cache afterwards. A kernel comes after
+         those that it calls, which it finds in the cache. `--write DIR …` makes the list from the caches in these
+         folders.
 State    The cache of Numba, wherever `NUMBA_CACHE_DIR` or the package has it.
-Limits   The list only saves time. A kernel or signature that it lacks is compiled by the first test that needs it; one that is no longer
-         there is passed over. Signatures with constants in them belong to calls from other kernels and are left out.
+Limits   The list only saves time. A kernel or signature that it lacks is compiled by the first test that needs it; one
+         that is no longer there is passed over. Signatures with constants in them belong to calls from other kernels
+         and are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from typing import Any
 LIST = Path(__file__).with_suffix(".json")
 KERNELS = Path(__file__).parents[1] / "src" / "eddyline" / "kernels"
 _ARRAY = re.compile(r"(\w+)\[(\d)([CFA])(r?)\]")
-_IMPORTED = re.compile(r"^from eddyline\.kernels\.(\w+) import", re.MULTILINE)
+_IMPORTED = re.compile(r"^from eddyline\.kernels\.(?:\w+\.)?(\w+) import", re.MULTILINE)
+#: Name of a module -> its file. No two files of kernels have one name.
+FILES = {path.stem: path for path in KERNELS.rglob("*.py") if path.name != "__init__.py"}
 
 Text = str | list[Any]
 
@@ -38,7 +43,9 @@ def written(kind: Any) -> Text:
         return [f"{kind.instance_class.__module__}:{kind.instance_class.__name__}", *map(written, kind.types)]
     if isinstance(kind, types.BaseTuple):
         return ["", *map(written, kind.types)]
-    if isinstance(kind, (types.Integer, types.Float, types.Boolean, types.NoneType)) and not isinstance(kind, types.Literal):
+    if isinstance(kind, (types.Integer, types.Float, types.Boolean, types.NoneType)) and not isinstance(
+        kind, types.Literal
+    ):
         return str(kind)
     raise ValueError(f"{kind} has no text")
 
@@ -61,8 +68,7 @@ def read(text: Text) -> Any:
 def listed(folders: list[Path]) -> list[tuple[str, list[Text]]]:
     """(module.function, argument types) of everything in these caches, kernels after those that they call."""
     found: set[tuple[str, str]] = set()
-    files = {path.stem: path for path in KERNELS.glob("*.py")}
-    for path in (file for folder in folders for file in folder.rglob("*.nbi") if file.name.split(".")[0] in files):
+    for path in (file for folder in folders for file in folder.rglob("*.nbi") if file.name.split(".")[0] in FILES):
         with path.open("rb") as file:
             pickle.load(file)
             _, overloads = pickle.loads(file.read())
@@ -72,12 +78,15 @@ def listed(folders: list[Path]) -> list[tuple[str, list[Text]]]:
             except ValueError:
                 continue
     return [
-        (name, json.loads(text)) for name, text in sorted(found, key=lambda one: (_depth(one[0].split(".")[0], files), _line(one[0]), one))
+        (name, json.loads(text))
+        for name, text in sorted(found, key=lambda one: (_depth(one[0].split(".")[0]), _line(one[0]), one))
     ]
 
 
-def _depth(module: str, files: dict[str, Path]) -> int:
-    return 1 + max((_depth(other, files) for other in _IMPORTED.findall(files[module].read_text())), default=0)
+def _depth(module: str) -> int:
+    return 1 + max(
+        (_depth(other) for other in _IMPORTED.findall(FILES[module].read_text()) if other in FILES), default=0
+    )
 
 
 def _line(name: str) -> int:
@@ -88,8 +97,9 @@ def _line(name: str) -> int:
 def _kernel(name: str) -> Any:
     module, _, function = name.partition(".")
     try:
-        return getattr(importlib.import_module(f"eddyline.kernels.{module}"), function, None)
-    except ImportError:
+        name = ".".join(FILES[module].relative_to(KERNELS).with_suffix("").parts)
+        return getattr(importlib.import_module(f"eddyline.kernels.{name}"), function, None)
+    except (ImportError, KeyError):
         return None
 
 
@@ -108,9 +118,13 @@ def compiled(name: str, signature: list[Text]) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.signatures", description="Compile the kernels that tests need.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.signatures", description="Compile the kernels that tests need."
+    )
     parser.add_argument("--jobs", type=int, default=2, help="how many processes compile")
-    parser.add_argument("--write", nargs="+", type=Path, metavar="DIR", help="make the list from the caches in these folders")
+    parser.add_argument(
+        "--write", nargs="+", type=Path, metavar="DIR", help="make the list from the caches in these folders"
+    )
     args = parser.parse_args(arguments)
     if args.write:
         lines = ",\n".join(json.dumps(one) for one in listed(args.write))

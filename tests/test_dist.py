@@ -24,7 +24,9 @@ pytestmark = pytest.mark.slow
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, from a copy of what is in the repository: a build leaves files beside its sources."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     for name in listed.stdout.splitlines():
         if name.startswith(("src/", "README", "LICENSE", "pyproject")) and (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -48,13 +50,27 @@ def test_the_wheel_says_what_it_is(built: Path) -> None:
     assert {"spark", "dashboard", "shell"} <= set(metadata.get_all("Provides-Extra") or [])
     assert len(metadata.get_all("Classifier") or []) >= 5
     links = dict(link.split(", ", 1) for link in metadata.get_all("Project-URL") or [])
-    assert links["License"].endswith("LICENSE-2.0") and all(address.startswith("https://") for address in links.values())
+    assert links["License"].endswith("LICENSE-2.0") and all(
+        address.startswith("https://") for address in links.values()
+    )
 
 
 def test_an_installed_wheel_runs_the_example(built: Path, tmp_path: Path) -> None:
     """The packages that it needs are those of this environment; the package itself is the wheel's."""
     python = _environment(tmp_path / "venv")
-    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", str(built)])
+    _run(
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-index",
+            str(built),
+        ]
+    )
     site = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     Path(site, "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     _check_example(python, tmp_path)
@@ -73,7 +89,9 @@ def test_an_empty_environment_is_enough(built: Path, tmp_path: Path, extra: str)
         (tmp_path / "bids").mkdir()
         (tmp_path / "bids" / "1.jsonl").write_text('{"item": 7, "price": 120.0, "ts": "2024-01-01 12:00:00"}\n')
         (tmp_path / "job.sql").write_text(job)
-        said = _run([python, "-m", "eddyline", "run", "job.sql", "--once", "--engine", "spark", "--out", "out"], cwd=tmp_path)
+        said = _run(
+            [python, "-m", "eddyline", "run", "job.sql", "--once", "--engine", "spark", "--out", "out"], cwd=tmp_path
+        )
         assert "dear: 1 results" in said
 
 

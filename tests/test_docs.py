@@ -1,11 +1,12 @@
 """Every example in the pages and in docstrings runs.
 
-Answer   A page is run from top to bottom in a folder of its own, like a notebook. ```python snippets share one namespace.
-         ```sql snippets are statements of one job, checked together at the end of the page. A comment before a snippet says
-         more:
+Answer   A page is run from top to bottom in a folder of its own, like a notebook. ```python snippets share one
+         namespace.
+         ```sql snippets are statements of one job, checked together at the end of the page. A comment before a snippet
+         says more:
              <!-- file: job.sql -->   the snippet is the content of this file, for later snippets to use
-             <!-- run -->             ```bash: run it; ```sql: run the page's statements up to here, results in `results/`
-             <!-- error: text -->     the snippet is refused, and the message contains this text
+             <!-- run -->             ```bash: run it; ```sql: run the page's statements up to here, results in
+             `results/` <!-- error: text -->     the snippet is refused, and the message contains this text
              <!-- output -->          the snippet is what the one before it printed
              <!-- fresh -->           start over: empty folder, empty namespace, no statements
 Limits   Other languages are only read; a fragment that is not meant to run is ```text.
@@ -39,7 +40,8 @@ MODULES = sorted(
     if ">>> " in path.read_text()
 )
 SNIPPET = re.compile(
-    r"(?P<marks>(?:^[ ]*<!--[^\n]*-->[ ]*\n+)*)^(?P<indent>[ ]*)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```[ ]*$", re.M | re.S
+    r"(?P<marks>(?:^[ ]*<!--[^\n]*-->[ ]*\n+)*)^(?P<indent>[ ]*)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```[ ]*$",
+    re.M | re.S,
 )
 
 
@@ -76,12 +78,16 @@ class Notebook:
         elif snippet.language == "sql":
             self.statements.append(snippet.text)
             if "run" in snippet.marks:
-                self.succeed(snippet.line, self.eddyline("run", "--engine", "embedded", "--once", "--out", "results", "--overwrite"))
+                self.succeed(
+                    snippet.line,
+                    self.eddyline("run", "--engine", "embedded", "--once", "--out", "results", "--overwrite"),
+                )
         elif snippet.language == "bash" and "run" in snippet.marks:
             self.succeed(snippet.line, self.call(["bash", "-e", "-c", snippet.text]))
 
     def finish(self) -> None:
-        """The statements that no snippet ran are still statements of our language, over streams that the page declares."""
+        """The statements that no snippet ran are still statements of our language, over streams that the page
+        declares."""
         if self.statements:
             self.succeed(0, self.eddyline("check"))
 
@@ -105,7 +111,9 @@ class Notebook:
                 return ended.stdout
         pytest.fail(f"{self.page}:{snippet.line}: the snippet should be refused, and was not")
 
-    def eddyline(self, command: str, *arguments: str, statements: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+    def eddyline(
+        self, command: str, *arguments: str, statements: list[str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         job = self.folder / "page.sql"
         job.write_text("\n".join(self.statements if statements is None else statements))
         return self.call([str(Path(sys.executable).with_name("eddyline")), command, job.name, *arguments])
@@ -152,7 +160,9 @@ def run_page(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         notebook.finish()
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p not in SPARK_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p not in SPARK_PAGES], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text()
     assert text.count("```") % 2 == 0, "a snippet is not closed"
@@ -164,7 +174,9 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     prose = SNIPPET.sub("", page.read_text())
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose) if not re.match(r"[a-z]+:", target)]
+    targets = [
+        target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose) if not re.match(r"[a-z]+:", target)
+    ]
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
 
 
@@ -210,7 +222,16 @@ cat numbers/three.txt
 assert "number" not in globals()
 ```
 """
-    assert [snippet.language for snippet in snippets(page)] == ["text", "python", "python", "text", "python", "bash", "text", "python"]
+    assert [snippet.language for snippet in snippets(page)] == [
+        "text",
+        "python",
+        "python",
+        "text",
+        "python",
+        "bash",
+        "text",
+        "python",
+    ]
     run_page("page.md", page, tmp_path, monkeypatch)
 
 
@@ -249,6 +270,8 @@ assert pq.read_table("results/high")["price"].to_pylist() == [200.0]
         ("```python\nprint(1)\n```\n<!-- output -->\n```text\n2\n```", "printed something else"),
     ],
 )
-def test_a_page_that_is_wrong_is_noticed(snippet: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_is_wrong_is_noticed(
+    snippet: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
         run_page("page.md", snippet, tmp_path, monkeypatch)

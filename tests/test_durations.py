@@ -34,12 +34,17 @@ def test_costs_of_one_file_on_two_workers_are_added(tmp_path: Path) -> None:
     second = {"files": {"a.py": {"cpu": 0.5, "seconds": 1.0, "tests": 4}}, "tests": {"a.py::x": {"seconds": 1.5}}}
     write(merged([first, second]), tmp_path / "new" / "all.json")
     read = json.loads((tmp_path / "new" / "all.json").read_text())
-    assert read == {"files": {"a.py": {"cpu": 1.75, "seconds": 3.0, "tests": 7}}, "tests": {"a.py::x": {"seconds": 1.5}}}
+    assert read == {
+        "files": {"a.py": {"cpu": 1.75, "seconds": 3.0, "tests": 7}},
+        "tests": {"a.py::x": {"seconds": 1.5}},
+    }
 
 
 def test_cpu_time_of_children_counts_while_they_live_and_once_they_ended() -> None:
     before = cpu_seconds()
-    child = subprocess.Popen([sys.executable, "-c", SPIN.format(0.3) + "print(flush=True); input()"], stdin=-1, stdout=-1)
+    child = subprocess.Popen(
+        [sys.executable, "-c", SPIN.format(0.3) + "print(flush=True); input()"], stdin=-1, stdout=-1
+    )
     assert child.stdout is not None
     child.stdout.readline()
     alive = cpu_seconds() - before

@@ -77,28 +77,38 @@ def answered(query: str) -> list[tuple[object, ...]]:
 
 
 def test_the_event_log_shows_matches_and_violations(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(FOLDER / "event_log.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480)
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "event_log.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "34000" in done.stdout and "violation: PRIOR(CheckCredit, SendOffer), trace 35" in done.stdout
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_programs_print_what_they_should(name: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(FOLDER / f"{name}.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480)
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / f"{name}.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == PRINTED[name]
 
 
 def test_generators(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(FOLDER / "generators.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480)
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "generators.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480
+    )
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split(": ") for line in done.stdout.splitlines()]
     assert [kind for kind, _ in lines] == ["auction", "sensors", "clique", "orders"]
     assert all(not text.endswith(" 0 results") for _, text in lines)
 
 
-@pytest.mark.parametrize(("name", "query", "sql"), [("window_join", "big_bids", BIG_BIDS), ("self_join", "raised", RAISED)])
-def test_joins_are_those_of_duckdb(name: str, query: str, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "query", "sql"), [("window_join", "big_bids", BIG_BIDS), ("self_join", "raised", RAISED)]
+)
+def test_joins_are_those_of_duckdb(
+    name: str, query: str, sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_job(name, tmp_path, monkeypatch)
     expected = sorted(duckdb.sql(sql).fetchall())
     assert len(expected) > 0
@@ -125,9 +135,12 @@ def test_aggregates_are_those_of_duckdb(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("name", "answers"), [("closing_auctions", {"winners": WINNERS}), ("composed", {"ignored": IGNORED, "busiest": BUSIEST})]
+    ("name", "answers"),
+    [("closing_auctions", {"winners": WINNERS}), ("composed", {"ignored": IGNORED, "busiest": BUSIEST})],
 )
-def test_final_answers_are_those_of_duckdb(name: str, answers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_final_answers_are_those_of_duckdb(
+    name: str, answers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_job(name, tmp_path, monkeypatch)
     for query, sql in answers.items():
         assert answered(query) == sorted(duckdb.sql(sql).fetchall()) != []

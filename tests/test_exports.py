@@ -49,7 +49,9 @@ def test_importing_the_package_does_not_load_spark_or_the_shell() -> None:
     import subprocess
     import sys
 
-    code = "import sys, eddyline; print(sorted({'pyspark', 'prompt_toolkit', 'matplotlib', 'duckdb'} & set(sys.modules)))"
+    code = (
+        "import sys, eddyline; print(sorted({'pyspark', 'prompt_toolkit', 'matplotlib', 'duckdb'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import nexmark
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import nexmark
 
 QUERIES = sorted((Path(__file__).resolve().parents[1] / "examples" / "nexmark").glob("q*.sql"))
 #: By query, what DuckDB computes over whole files.
@@ -48,7 +48,9 @@ def standing(table: pa.Table) -> Counter:
     """What the changes leave."""
     found: Counter = Counter()
     for row in table.to_pylist():
-        found[rounded(tuple(row[name] for name in table.column_names if not name.startswith("_")))] += 1 if row["_op"] == "+" else -1
+        found[rounded(tuple(row[name] for name in table.column_names if not name.startswith("_")))] += (
+            1 if row["_op"] == "+" else -1
+        )
     assert min(found.values()) >= 0 and table.column("_op").to_pylist().count("-") > 0
     return +found
 
@@ -75,7 +77,11 @@ def check(name: str, table: pa.Table, data: Path) -> None:
         connection.execute(f"SET VARIABLE end_of_{source} = (SELECT max(ts) + INTERVAL 1 MICROSECOND FROM {source})")
     connection.execute(f"CREATE VIEW side AS SELECT * FROM '{data}/data/side.parquet'")
     expected = Counter(map(rounded, connection.execute(EXPECTED[name]).fetchall()))
-    found = standing(table) if name in RANKED else Counter(map(rounded, final(table, {"q4": 1, "q15": 1, "q16": 2, "q17": 2}.get(name, 0))))
+    found = (
+        standing(table)
+        if name in RANKED
+        else Counter(map(rounded, final(table, {"q4": 1, "q15": 1, "q16": 2, "q17": 2}.get(name, 0))))
+    )
     assert found == expected and expected
 
 

@@ -1,8 +1,8 @@
 """The name and the place of the checkout mean nothing: a copy of the tree called `eddyline`, on a machine without Java.
 
-The folder above it is called `src`; the one above that has a blank, an umlaut and more than 200 characters in its name, and is reached
-by a link. The copy has an environment of its own, into which the package is installed as `make setup` does; other packages are those of
-this environment, and compiled kernels those of this checkout.
+The folder above it is called `src`; the one above that has a blank, an umlaut and more than 200 characters in its name,
+and is reached by a link. The copy has an environment of its own, into which the package is installed as `make setup`
+does; other packages are those of this environment, and compiled kernels those of this checkout.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = folder / "eddyline"
     for name in ("src", "tests", "docs", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"):
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, top / name, ignore=None if name == "src" else shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, top / name, ignore=None if name == "src" else shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(ROOT / name, top / name)
     venv.create(top / ".venv", symlinks=True)
@@ -45,17 +47,39 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (base / "link").symlink_to(folder.parent)
     (base / "bin").mkdir()
     # Everything that PATH has, without Java.
-    for entry in (one for part in os.environ["PATH"].split(os.pathsep) if os.path.isdir(part) for one in os.scandir(part)):
+    for entry in (
+        one for part in os.environ["PATH"].split(os.pathsep) if os.path.isdir(part) for one in os.scandir(part)
+    ):
         if not entry.name.startswith("java") and not os.path.lexists(base / "bin" / entry.name):
             os.symlink(entry.path, base / "bin" / entry.name)
     place = base / "link" / "src" / "eddyline"
-    run(place, ".venv/bin/python", "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ".")
+    run(
+        place,
+        ".venv/bin/python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--editable",
+        ".",
+    )
     assert str(top) in run(place, ".venv/bin/python", "-c", "import eddyline; print(eddyline.__file__)")
     return place
 
 
 def run(place: Path, *command: str) -> str:
-    names = ("JAVA_HOME", "SPARK_HOME", "SPARK_SUBMIT_OPTS", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL")
+    names = (
+        "JAVA_HOME",
+        "SPARK_HOME",
+        "SPARK_SUBMIT_OPTS",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "MAKEFLAGS",
+        "MAKELEVEL",
+    )
     left = {name: value for name, value in os.environ.items() if name not in names and not name.startswith("PYTEST")}
     environment = left | {"PATH": str(place.parents[2] / "bin")}
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
@@ -76,13 +100,19 @@ CREATE QUERY pairs AS SELECT x.v AS first, y.v AS second FROM a [RANGE 1 SECOND]
 
 @pytest.mark.spark
 def test_a_job_runs_on_the_java_of_the_wheel(place: Path) -> None:
-    """With the variables that the Makefile sets: Spark's launcher reads the path of the archive of classes from one of them."""
+    """With the variables that the Makefile sets: Spark's launcher reads the path of the archive of classes from one of
+    them."""
     write_files(place / "a", ["0.parquet"], 100)
     (place / "job.sql").write_text(JOB)
     (place / ".venv/spark-classes.jsa").touch()
     task = "job:;@$(VENV)/bin/eddyline run job.sql --once --engine spark --master 'local[2]' --out out"
     run(place, "make", "--no-print-directory", "--eval", task, "job")
     rows = parquet.read_table(place / "a").to_pylist()
-    within = [(x, y) for x in rows for y in rows if x["k"] == y["k"] and x["v"] < y["v"] and abs(x["ts"] - y["ts"]) <= timedelta(seconds=1)]
+    within = [
+        (x, y)
+        for x in rows
+        for y in rows
+        if x["k"] == y["k"] and x["v"] < y["v"] and abs(x["ts"] - y["ts"]) <= timedelta(seconds=1)
+    ]
     found = parquet.read_table(place / "out" / "pairs").to_pylist()
     assert sorted((row["first"], row["second"]) for row in found) == sorted((x["v"], y["v"]) for x, y in within) != []

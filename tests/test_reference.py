@@ -1,4 +1,5 @@
-"""The pages made from tables in the code are those that the tables give now; that of benchmarks holds what was measured."""
+"""The pages made from tables in the code are those that the tables give now; that of benchmarks holds what was
+measured."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from eddyline.model.functions import AGGREGATES, FUNCTIONS
+from eddyline.model.expressions.functions import AGGREGATES, FUNCTIONS
 from eddyline.settings import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +59,14 @@ def test_a_run_that_a_larger_one_covers_is_not_shown() -> None:
 
     def ran(rows: int, *contenders: str, load: float = 0.1, samples: int = 3) -> dict[str, object]:
         measures = [{"name": name, "samples": [{}] * samples} for name in contenders]
-        return {"workload": "W1", "rows_in": rows, "batches": 10, "load_before": load, "machine": {"cores": 2}, "measures": measures}
+        return {
+            "workload": "W1",
+            "rows_in": rows,
+            "batches": 10,
+            "load_before": load,
+            "machine": {"cores": 2},
+            "measures": measures,
+        }
 
     pair, small, busy, whole = (
         ran(9, "duckdb", "eddyline"),

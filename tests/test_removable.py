@@ -1,10 +1,10 @@
 """A feature can be removed: without its files and its lines in registries, everything else answers as before.
 
-Answer   Each case copies the package without one feature and runs `removable_jobs.py` with the copy in a process of its own. The answers
-         are those of the whole package. `FEATURES` names what goes: files and folders, and statements, entries of dictionaries and members
-         of tuples that begin with a text.
-Limits   Jobs that need the feature do not run. The copies share the compiled kernels of the package: Numba finds them beside the kernels,
-         where a link in each copy leads.
+Answer   Each case copies the package without one feature and runs `removable_jobs.py` with the copy in a process of its
+         own. The answers are those of the whole package. `FEATURES` names what goes: files and folders, and statements,
+         entries of dictionaries and members of tuples that begin with a text.
+Limits   Jobs that need the feature do not run. The copies share the compiled kernels of the package: Numba finds them
+         beside the kernels, where a link in each copy leads.
 """
 
 from __future__ import annotations
@@ -59,19 +59,26 @@ FEATURES = {
         {REGISTRY: ("from eddyline.operators.join.routing.", "lottery_route"), **switch("route"), **option("route")},
     ),
     "scheduling": Feature(
-        ("operators/join/scheduling",), {REGISTRY: ("from eddyline.operators.join.scheduling.", "shared_schedules"), **option("scheduler")}
+        ("operators/join/scheduling",),
+        {REGISTRY: ("from eddyline.operators.join.scheduling.", "shared_schedules"), **option("scheduler")},
     ),
     "sharing of probes": Feature(
-        ("operators/join/sharing",), {REGISTRY: ("from eddyline.operators.join.sharing.", "shared_probes", "last_probes")}
+        ("operators/join/sharing",),
+        {REGISTRY: ("from eddyline.operators.join.sharing.", "shared_probes", "last_probes")},
     ),
     "dashboard": Feature(
-        ("dashboard", "cli/dashboard.py", "cli/top.py"),
+        ("dashboard", "cli/running/dashboard.py", "cli/running/top.py"),
         {
             "cli/__main__.py": ('"dashboard"', '"top"'),
-            "cli/run.py": ("from eddyline.cli.dashboard", "add_dashboard_options(", "check_dashboard(", "serve_dashboard("),
+            "cli/run.py": (
+                "from eddyline.cli.running.dashboard",
+                "add_dashboard_options(",
+                "check_dashboard(",
+                "serve_dashboard(",
+            ),
         },
     ),
-    "Spark": Feature(("runtime/spark",), {"cli/state.py": ("from eddyline.runtime.spark.", "spark_state,")}),
+    "Spark": Feature(("runtime/spark",), {"cli/running/state.py": ("from eddyline.runtime.spark.", "spark_state,")}),
 }
 
 
@@ -104,9 +111,10 @@ def answers_of(source: Path, folder: Path, jobs: list[str]) -> dict[str, object]
 def copied_without(feature: Feature, place: Path) -> None:
     """The package without the feature. Unchanged files keep their bytecode, and kernels their compiled code."""
     copy = place / PACKAGE.name
-    compiled = PACKAGE / "kernels" / "__pycache__"
-    shutil.copytree(PACKAGE, copy, ignore=lambda folder, names: [compiled.name] if folder == str(compiled.parent) else [])
-    (copy / "kernels" / compiled.name).symlink_to(compiled)
+    kernels = str(PACKAGE / "kernels")
+    shutil.copytree(PACKAGE, copy, ignore=lambda folder, names: ["__pycache__"] if folder.startswith(kernels) else [])
+    for compiled in (PACKAGE / "kernels").rglob("__pycache__"):
+        (copy / compiled.relative_to(PACKAGE)).symlink_to(compiled)
     for name in feature.files:
         gone = copy / name
         shutil.rmtree(gone) if gone.is_dir() else gone.unlink()

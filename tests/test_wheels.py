@@ -12,7 +12,11 @@ from tests.wheels import ROOT, SOURCES, packages, pythons
 
 def test_all_places_name_the_same_pythons() -> None:
     project = (ROOT / "pyproject.toml").read_text()
-    assert re.findall(r"Programming Language :: Python :: (3\.\d+)", project) == pythons() == ["3.11", "3.12", "3.13", "3.14"]
+    assert (
+        re.findall(r"Programming Language :: Python :: (3\.\d+)", project)
+        == pythons()
+        == ["3.11", "3.12", "3.13", "3.14"]
+    )
     for page in ("README.md", "docs/index.md", "Makefile"):
         assert f"Python {pythons()[0]} to {pythons()[-1]}" in (ROOT / page).read_text(), page
 

@@ -1,9 +1,10 @@
-"""`python -m tests.wheels`: every package of requirements.lock has a wheel for every Python that the README names, or is left out there.
+"""`python -m tests.wheels`: every package of requirements.lock has a wheel for every Python that the README names, or
+is left out there.
 
-Answer   Asks pip for each Python, without installing anything; packages whose marker leaves them out for a Python are not asked for.
-         Ends with 1 and names the packages that would be compiled.
-Limits   Linux on x86-64. `SOURCES` are packages of pure Python that exist as source archives only: pip makes wheels of them without
-         a compiler.
+Answer   Asks pip for each Python, without installing anything; packages whose marker leaves them out for a Python are
+         not asked for. Ends with 1 and names the packages that would be compiled.
+Limits   Linux on x86-64. `SOURCES` are packages of pure Python that exist as source archives only: pip makes wheels of
+         them without a compiler.
 """
 
 from __future__ import annotations
@@ -45,7 +46,17 @@ def missing(python: str) -> list[str]:
 def _are_there(python: str, asked: list[str]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
-        options = ["--quiet", "--dry-run", "--no-deps", "--only-binary=:all:", "--python-version", python, "--target", folder, *platforms]
+        options = [
+            "--quiet",
+            "--dry-run",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--python-version",
+            python,
+            "--target",
+            folder,
+            *platforms,
+        ]
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *options, *asked]
         return subprocess.run(command, capture_output=True).returncode == 0
 

@@ -1,9 +1,10 @@
 """`python -m tests.zipped`: put bytecode into the zips from which Spark's Python processes import PySpark.
 
-Answer   Every module of `pyspark.zip` and of the zip of Py4J has its bytecode beside it afterwards. Python writes none into a zip: without
-         this step every process that Spark starts compiles the modules again, 0.9 instead of 0.35 CPU seconds for each.
-State    The zips of the installed package. A new file takes the place of the old one in one step, and what was there stays where it was:
-         processes that read the old one go on.
+Answer   Every module of `pyspark.zip` and of the zip of Py4J has its bytecode beside it afterwards. Python writes none
+         into a zip: without this step every process that Spark starts compiles the modules again, 0.9 instead of 0.35
+         CPU seconds for each.
+State    The zips of the installed package. A new file takes the place of the old one in one step, and what was there
+         stays where it was: processes that read the old one go on.
 Limits   It only saves time: a folder that cannot be written is left as it is.
 """
 
@@ -36,7 +37,9 @@ def with_bytecode(path: Path) -> bool:
                     text = new.read(name)
                     code = compile(text, str(path / name), "exec", dont_inherit=True)
                     # Without a check against the text: a zip does not change in place.
-                    new.writestr(f"{name}c", _bootstrap_external._code_to_hash_pyc(code, importlib.util.source_hash(text), False))
+                    new.writestr(
+                        f"{name}c", _bootstrap_external._code_to_hash_pyc(code, importlib.util.source_hash(text), False)
+                    )
         os.replace(made, path)
     except BaseException:
         os.unlink(made)

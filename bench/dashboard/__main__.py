@@ -1,8 +1,9 @@
 """`python -m bench.dashboard`: CPU of a job's process, with and without open pages, in turns.
 
-Answer   A job of many queries works a fixed number of rows off, at a steady pace; its process says how many CPU seconds that took. In every
-         second turn a dashboard is open and other processes read its events, as pages do. The cost is the part of it that
-         the threads of reports and pages used, by their own clocks; the difference of the medians has the noise of the machine in it.
+Answer   A job of many queries works a fixed number of rows off, at a steady pace; its process says how many CPU seconds
+         that took. In every second turn a dashboard is open and other processes read its events, as pages do. The cost
+         is the part of it that the threads of reports and pages used, by their own clocks; the difference of the
+         medians has the noise of the machine in it.
 Limits   Pages are readers of the event stream; what a browser asks for when it opens is not in it.
 """
 
@@ -32,12 +33,17 @@ def work(queries: int, seconds: int, pages: int) -> None:
     for n in range(queries):
         session.query(f"q{n}", f"SELECT k, v FROM s WHERE v > {0.9 + n / (20.0 * queries)} AND k >= {n % 7}")
     for n in range(10):
-        session.query(f"j{n}", f"SELECT s.k FROM s [RANGE 10 SECONDS], t [RANGE 10 SECONDS] WHERE s.k = t.k AND t.w > {n / 10}")
+        session.query(
+            f"j{n}", f"SELECT s.k FROM s [RANGE 10 SECONDS], t [RANGE 10 SECONDS] WHERE s.k = t.k AND t.w > {n / 10}"
+        )
     address = session.dashboard() if pages else ""
     rows = 20_000
     times = pa.array([n * 500_000 // rows for n in range(rows)])
     parts = [
-        {"k": pa.array([(n * 7919) % 10_000 for n in range(rows)]), name: pa.array([((n * 104_729) % 1_000) / 1_000 for n in range(rows)])}
+        {
+            "k": pa.array([(n * 7919) % 10_000 for n in range(rows)]),
+            name: pa.array([((n * 104_729) % 1_000) / 1_000 for n in range(rows)]),
+        }
         for name in ("v", "w")
     ]
     readers: list[subprocess.Popen[bytes]] = []
@@ -47,7 +53,10 @@ def work(queries: int, seconds: int, pages: int) -> None:
             if tick == 4:
                 # Compiled and warm: the turn begins, with its pages open.
                 _settle(session, 4 * rows)
-                readers = [subprocess.Popen([sys.executable, "-c", _READER, address.replace("/?", "/events?")]) for _ in range(pages)]
+                readers = [
+                    subprocess.Popen([sys.executable, "-c", _READER, address.replace("/?", "/events?")])
+                    for _ in range(pages)
+                ]
                 time.sleep(3.0)
                 began, started, before = time.process_time(), time.monotonic(), _shown(session)
             until = time.monotonic() + 0.5
@@ -89,7 +98,9 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--turn", type=int, metavar="PAGES", help="one turn with so many pages, for the process of a turn")
+    parser.add_argument(
+        "--turn", type=int, metavar="PAGES", help="one turn with so many pages, for the process of a turn"
+    )
     args = parser.parse_args()
     if args.turn is not None:
         work(args.queries, args.seconds, args.turn)
@@ -109,16 +120,23 @@ def main() -> int:
                 "--seconds",
                 str(args.seconds),
             ]
-            told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+            told = json.loads(
+                subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+            )
             found[pages].append(told["cpu"])
             if pages:
                 parts.append(100 * told["shown"] / told["cpu"])
             part = f"{100 * told['shown'] / told['cpu']:.2f} % of it for reports and pages"
-            print(f"{pages} pages: {told['cpu']:.2f} s of CPU in {told['seconds']:.1f} s, {part}, {told['results']:,} results", flush=True)
+            print(
+                f"{pages} pages: {told['cpu']:.2f} s of CPU in {told['seconds']:.1f} s, {part}, {told['results']:,} results",
+                flush=True,
+            )
     without, with_pages = statistics.median(found[0]), statistics.median(found[args.pages])
     share = 100 * (with_pages - without) / args.seconds
     print(f"{args.queries:,} queries, {args.pages} pages: {with_pages:.2f} s against {without:.2f} s")
-    print(f"reports and pages take {statistics.median(parts):.1f} % of the CPU time of the job's process, by the clocks of their threads")
+    print(
+        f"reports and pages take {statistics.median(parts):.1f} % of the CPU time of the job's process, by the clocks of their threads"
+    )
     print(f"both turns differ by {share:.1f} % of a core")
     return 0
 

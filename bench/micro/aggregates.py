@@ -1,7 +1,7 @@
 """Sliding aggregates: a 10-minute window over 1,000,000 rows with 10,000 groups, embedded, epochs of 20,000 rows.
 
-Answer   Rows per second of wall time and of CPU time, for COUNT, SUM, AVG, MIN and MAX under EMIT ON CHANGE; results are counted
-         and dropped.
+Answer   Rows per second of wall time and of CPU time, for COUNT, SUM, AVG, MIN and MAX under EMIT ON CHANGE; results
+         are counted and dropped.
 Reading  `python -m bench.micro.aggregates [--rows N] [--groups N] [--repeats N]`
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.language.job import bind_script
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
 
 _EPOCH = 20_000
 #: Event time between two rows: 1,000 rows a second, so that the window holds 600,000.

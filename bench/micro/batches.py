@@ -1,8 +1,9 @@
 """What a micro-batch costs on Spark, and whether a long run stays as it began.
 
-Answer   `fixed`: a join whose batches bring two rows each, its seconds by stage: what we pay before any work. `long`: half an hour of
-         event time at 5,000 rows per second in batches of ten seconds, as fast as it goes: seconds of event time per second, the
-         longest batch, and the memory of the Python workers by tenths of the run. `short`: the first tenth of the same streams.
+Answer   `fixed`: a join whose batches bring two rows each, its seconds by stage: what we pay before any work. `long`:
+         half an hour of event time at 5,000 rows per second in batches of ten seconds, as fast as it goes: seconds of
+         event time per second, the longest batch, and the memory of the Python workers by tenths of the run. `short`:
+         the first tenth of the same streams.
 Limits   Two cores, `local[2]`. The first micro-batch is left out of times: it starts the workers and compiles.
 """
 
@@ -25,7 +26,12 @@ BATCH_SECONDS = 10
 
 
 def main() -> None:
-    found: dict[str, object] = {"machine": harness.machine(), "fixed": fixed(), "long": long_run(1.0), "short": long_run(0.1)}
+    found: dict[str, object] = {
+        "machine": harness.machine(),
+        "fixed": fixed(),
+        "long": long_run(1.0),
+        "short": long_run(0.1),
+    }
     print(json.dumps({name: value for name, value in found.items() if name != "machine"}, indent=1))
     harness.write(RESULTS / "batches.json", "micro-batches on Spark", found)
 

@@ -1,7 +1,8 @@
 """EMIT EVERY: what one instant costs. A sliding window of 10 seconds that is emitted every second, embedded.
 
-Answer   Microseconds of process CPU time per instant at which something is emitted, for one group and for 50, each with a few and with all
-         aggregates; the time of the same rows under a plain filter is taken off, so that reading rows does not count. Medians.
+Answer   Microseconds of process CPU time per instant at which something is emitted, for one group and for 50, each with
+         a few and with all aggregates; the time of the same rows under a plain filter is taken off, so that reading
+         rows does not count. Medians.
 Reading  `python -m bench.micro.instants [--instants N] [--epoch N] [--repeats N]`
 """
 
@@ -15,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.language.job import bind_script
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
 
 _SECOND = 1_000_000
 
@@ -76,7 +77,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
     for line in measure(args.instants, args.epoch, args.repeats):
-        print(f"{line['groups']} groups, {line['aggregates']}: {line['us']:.1f} us of CPU time per instant; {line['changes']:,} changes")
+        print(
+            f"{line['groups']} groups, {line['aggregates']}: {line['us']:.1f} us of CPU time per instant; {line['changes']:,} changes"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """How fast window joins are embedded: W1, W1s, W2, W3 against DuckDB in one run, written, and over longer runs.
 
-Answer   Rows per second, the ratio to DuckDB's batch join of the same data, what writing costs, whether cost stays linear, bytes
-         of state per live row beyond the payload, and seconds from the start of the process to the first result.
+Answer   Rows per second, the ratio to DuckDB's batch join of the same data, what writing costs, whether cost stays
+         linear, bytes of state per live row beyond the payload, and seconds from the start of the process to the first
+         result.
 Limits   DuckDB sees the whole input at once; it is a yardstick, not a rival.
 """
 
@@ -43,7 +44,10 @@ def _sample(result: object) -> Sample:
 
 def against_duckdb(workload: Workload) -> dict[str, object]:
     ran = harness.compare(
-        {"duckdb": lambda: _sample(duckdb_batch.run(workload)), "eddyline": lambda: _sample(eddyline_engine.run(workload))},
+        {
+            "duckdb": lambda: _sample(duckdb_batch.run(workload)),
+            "eddyline": lambda: _sample(eddyline_engine.run(workload)),
+        },
         warmup=1,
         repeats=REPEATS,
     )
@@ -79,7 +83,14 @@ def linear() -> dict[str, object]:
         runs = [eddyline_engine.run(workload) for _ in range(2 if factor == 16 else REPEATS)]
         rates.append(workload.rows_in / min(r.seconds for r in runs))
         memory.append(max(r.peak_rss for r in runs) / 1e6)
-    plots.lines(RESULTS / "linear.png", "W1, longer and longer", factors, {"rows/s": rates}, across="length", unit="input rows per second")
+    plots.lines(
+        RESULTS / "linear.png",
+        "W1, longer and longer",
+        factors,
+        {"rows/s": rates},
+        across="length",
+        unit="input rows per second",
+    )
     return {"length": factors, "rows_per_second": rates, "peak_rss_mb": memory}
 
 

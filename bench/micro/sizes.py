@@ -1,8 +1,9 @@
 """Numbers of `tuning.py` that say how much is done at once, each measured around its value.
 
-Answer   `parquet_rows`: CPU to read a parquet file in batches of a number of rows. `dense`: CPU to find distinct words by an array and by
-         sorting, by places per word. `most_chunks`: CPU of slices of an event book whose payload is put together after a number of chunks.
-         `small_bytes`: CPU to write results into the journal first and into a file later, and into a file at once, by size.
+Answer   `parquet_rows`: CPU to read a parquet file in batches of a number of rows. `dense`: CPU to find distinct words
+         by an array and by sorting, by places per word. `most_chunks`: CPU of slices of an event book whose payload is
+         put together after a number of chunks. `small_bytes`: CPU to write results into the journal first and into a
+         file later, and into a file at once, by size.
 Limits   CPU time of this process, the least of a few rounds that take turns.
 Reading  `python -m bench.micro.sizes [parquet_rows dense most_chunks small_bytes]`
 """
@@ -20,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.connectors.listing import DataFile
-from eddyline.connectors.parquet import read_parquet
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.formats.parquet import read_parquet
 from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
 from eddyline.model.schema import Column, Schema
 from eddyline.tuning import InputTuning
@@ -49,7 +50,9 @@ def _rows(count: int) -> pa.Table:
     random = np.random.default_rng(1)
     times = pa.array(np.arange(count) * 1_000, pa.timestamp("us"))
     texts = pa.array([f"note {n}" for n in random.integers(0, 1_000, count)])
-    return pa.table({"k": random.integers(0, 1_000, count), "v": random.integers(0, 1 << 40, count), "note": texts, "ts": times})
+    return pa.table(
+        {"k": random.integers(0, 1_000, count), "v": random.integers(0, 1 << 40, count), "note": texts, "ts": times}
+    )
 
 
 def _often(run: Callable[[], object]) -> None:
@@ -64,9 +67,14 @@ def parquet_rows() -> None:
         file = DataFile(path.name, str(path))
 
         def read(rows: int) -> Callable[[], object]:
-            return lambda: sum(block.count for block in read_parquet(file, SCHEMA, tuning=InputTuning(parquet_rows=rows)))
+            return lambda: sum(
+                block.count for block in read_parquet(file, SCHEMA, tuning=InputTuning(parquet_rows=rows))
+            )
 
-        _said("parquet_rows, a million rows", _turns({1 << bits: read(1 << bits) for bits in (12, 14, 15, 16, 17, 18, 19, 20)}))
+        _said(
+            "parquet_rows, a million rows",
+            _turns({1 << bits: read(1 << bits) for bits in (12, 14, 15, 16, 17, 18, 19, 20)}),
+        )
 
 
 def dense() -> None:
@@ -87,7 +95,10 @@ def dense() -> None:
 
             found = _turns({by.__name__: partial(_often, by) for by in (by_array, by_sorting)})
             ratios[places] = found["by_array"] / found["by_sorting"]
-        print(f"dense, {words} words: array / sort " + ", ".join(f"{places} places {ratio:.2f}" for places, ratio in ratios.items()))
+        print(
+            f"dense, {words} words: array / sort "
+            + ", ".join(f"{places} places {ratio:.2f}" for places, ratio in ratios.items())
+        )
 
 
 def most_chunks() -> None:
@@ -111,7 +122,8 @@ def most_chunks() -> None:
 
 
 def small_bytes() -> None:
-    """Arrow bytes in a journal and a parquet file of several pieces afterwards, against a parquet file of each piece."""
+    """Arrow bytes in a journal and a parquet file of several pieces afterwards, against a parquet file of each
+    piece."""
     with tempfile.TemporaryDirectory(prefix="eddyline-bench-") as folder:
         journal, file = f"{folder}/journal.arrow", f"{folder}/a.parquet"
         for count in (100, 1_000, 10_000, 40_000, 160_000):

@@ -1,9 +1,9 @@
 """What one more stateful step costs a micro-batch on Spark.
 
-Answer   The same nearly empty batches through one stateful step and through two, in turns within one session: milliseconds of a batch in
-         the second half of each run, by the clock (median) and of the processors (mean; of this process, the JVM and the workers).
-         The steps pass rows on and keep one value per shard; a step of the engine has this cost before it works, and the rows between the
-         steps are encoded, shuffled and decoded besides.
+Answer   The same nearly empty batches through one stateful step and through two, in turns within one session:
+         milliseconds of a batch in the second half of each run, by the clock (median) and of the processors (mean; of
+         this process, the JVM and the workers). The steps pass rows on and keep one value per shard; a step of the
+         engine has this cost before it works, and the rows between the steps are encoded, shuffled and decoded besides.
 Limits   Two cores, `local[2]`, two shards.
 """
 
@@ -57,12 +57,16 @@ def main() -> None:
     finally:
         session.stop()
     milliseconds = {
-        f"{steps} steps": {what: statistics.median(one[at] for one in taken) for at, what in enumerate(("clock", "processor"))}
+        f"{steps} steps": {
+            what: statistics.median(one[at] for one in taken) for at, what in enumerate(("clock", "processor"))
+        }
         for steps, taken in found.items()
     }
     print(milliseconds, found)
     harness.write(
-        RESULTS / "steps.json", "stateful steps on Spark", {"machine": harness.machine(), "milliseconds": milliseconds, "samples": found}
+        RESULTS / "steps.json",
+        "stateful steps on Spark",
+        {"machine": harness.machine(), "milliseconds": milliseconds, "samples": found},
     )
 
 

@@ -1,7 +1,7 @@
 """`python -m bench.micro stored`: bytes of memory per stored row of a join, by the growth of this process.
 
-Answer   Two streams with a BIGINT key, a DOUBLE and a TIMESTAMP, with and without a text of 32 characters, joined within a window that no
-         row leaves. Prints resident bytes per row that the stores hold.
+Answer   Two streams with a BIGINT key, a DOUBLE and a TIMESTAMP, with and without a text of 32 characters, joined
+         within a window that no row leaves. Prints resident bytes per row that the stores hold.
 Limits   Memory of the whole process between 0.1 and 1 million rows per stream; results are none.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import Session
-from eddyline.runtime.memory import resident_bytes
+from eddyline.runtime.figures.memory import resident_bytes
 
 STEP, FIRST, LAST = 20_000, 5, 50
 
@@ -30,7 +30,9 @@ def bytes_per_row(text: bool) -> float:
         for name in "ab":
             session.execute(f"CREATE STREAM {name} ({columns}) WITH (time = 'ts')")
         selected = "a.price" + ", a.s, b.s AS t" * text
-        session.query("q", f"SELECT {selected} FROM a [RANGE 10 DAYS] a, b [RANGE 10 DAYS] b WHERE a.k = b.k + 1000000000")
+        session.query(
+            "q", f"SELECT {selected} FROM a [RANGE 10 DAYS] a, b [RANGE 10 DAYS] b WHERE a.k = b.k + 1000000000"
+        )
         before = 0
         for step in range(LAST):
             if step == FIRST:

@@ -1,10 +1,11 @@
 """Numbers of `tuning.py` that decide between two ways of working, each measured on both sides of its value.
 
-Answer   `question`: nanoseconds of a question that demand asks zones, whatever its rows. `by_key`: the share of the tests of a scan that is
-         saved where pairs are tested by their keys. `sort`: nanoseconds per row of a filtered batch, as a whole and without stretches that
-         all ranges miss. `zone_sort`: scans of zones that are sorted and of zones that are not, by probing rows and by matching keys.
-         `least_piece` and `most_groups`: CPU of the same requests with other values. `moved`: searches that unchanged requests cause, and
-         requests until a change is followed, with other values.
+Answer   `question`: nanoseconds of a question that demand asks zones, whatever its rows. `by_key`: the share of the
+         tests of a scan that is saved where pairs are tested by their keys. `sort`: nanoseconds per row of a filtered
+         batch, as a whole and without stretches that all ranges miss. `zone_sort`: scans of zones that are sorted and
+         of zones that are not, by probing rows and by matching keys. `least_piece` and `most_groups`: CPU of the same
+         requests with other values. `moved`: searches that unchanged requests cause, and requests until a change is
+         followed, with other values.
 Limits   CPU time of this process, the least of a few rounds that take turns. Counts of searches repeat exactly.
 Reading  `python -m bench.micro.thresholds [question by_key sort zone_sort least_piece most_groups moved]`
 """
@@ -22,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline import Session
-from eddyline.kernels import zones
-from eddyline.kernels.probe import ProbeKeys
+from eddyline.kernels.joins import zones
+from eddyline.kernels.joins.probe import ProbeKeys
 from eddyline.model.datatypes import BIGINT, BOOLEAN
-from eddyline.model.expression import Call, ColumnRef, Literal
+from eddyline.model.expressions.expression import Call, ColumnRef, Literal
 from eddyline.operators.join.zones import policy
 from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
@@ -45,7 +46,8 @@ def _times(first: int, count: int, step: int = SECOND) -> pa.Array:
 
 
 def question() -> None:
-    """A just-in-time join of three streams whose zones are always asked; calls are timed, and fitted as fixed + rows."""
+    """A just-in-time join of three streams whose zones are always asked; calls are timed, and fitted as fixed +
+    rows."""
     asked: list[tuple[int, int]] = []
     plain = PartnerZones.may_have
 
@@ -85,11 +87,14 @@ def question() -> None:
     )
     each, fixed = np.polyfit(least[:, 0], least[:, 1], 1)
     print(f"question: {len(asked)} questions, {fixed:,.0f} ns each and {each:.1f} ns per key; medians: ", end="")
-    print(", ".join(f"{2 ** int(s)} keys {np.median(spent[np.round(np.log2(counts)) == s]) / 1e3:.0f} µs" for s in sizes))
+    print(
+        ", ".join(f"{2 ** int(s)} keys {np.median(spent[np.round(np.log2(counts)) == s]) / 1e3:.0f} µs" for s in sizes)
+    )
 
 
 def by_key() -> None:
-    """A scan of 2,000 rows per side whose conditions are differences, with bounds of keys and without; one condition and two."""
+    """A scan of 2,000 rows per side whose conditions are differences, with bounds of keys and without; one condition
+    and two."""
     bounds = policy.bounds_of
 
     def run(condition: str, with_bounds: bool) -> tuple[float, int]:
@@ -148,11 +153,15 @@ def sort() -> None:
             values = random.integers(0, 500_000, rows) + 500_100 * np.repeat(missed, 64)[:rows]
             least = [min(run(way, pa.array(values), 40_000 // rows) for _ in range(4 * ROUNDS)) for way in ways]
             found.append(f"{share:.0%} {least[0]:.0f} → {least[1]:.0f}")
-        print(f"sort: {ranges:,} ranges, {rows:,} rows; ns per row by the share that ranges miss, → with stretches: " + ", ".join(found))
+        print(
+            f"sort: {ranges:,} ranges, {rows:,} rows; ns per row by the share that ranges miss, → with stretches: "
+            + ", ".join(found)
+        )
 
 
 def zone_sort() -> None:
-    """Probing rows against 100 zones of 64 rows in no order, one band of keys per row: the kernel with other constants."""
+    """Probing rows against 100 zones of 64 rows in no order, one band of keys per row: the kernel with other
+    constants."""
     source = Path(zones.__file__).read_text().replace("cache=True, ", "")
     assert "_FEW, _MANY = 8, 32" in source
 
@@ -245,11 +254,15 @@ def least_piece() -> None:
 
         found = _in_turns([4, 16, 32, 64, 128], run, 3)
         best = min(found.values())
-        print(f"least_piece, {requests} requests per 1,024 rows: " + ", ".join(f"{piece}: {found[piece] / best:.3f}" for piece in found))
+        print(
+            f"least_piece, {requests} requests per 1,024 rows: "
+            + ", ".join(f"{piece}: {found[piece] / best:.3f}" for piece in found)
+        )
 
 
 def most_groups() -> None:
-    """Nine requests and 500 new rows per epoch, ever more groups in a window of 20,000 rows: from groups that are kept, and from rows."""
+    """Nine requests and 500 new rows per epoch, ever more groups in a window of 20,000 rows: from groups that are kept,
+    and from rows."""
     window = 20_000
     shares: dict[int, float] = {}
     stands: dict[int, bool] = {}
@@ -276,12 +289,16 @@ def most_groups() -> None:
                 return process_time() - began
 
         found = _in_turns([True, False], run, 3)
-        print(f"most_groups: groups are {shares[values]:.2f} of the rows: {found[True] / found[False]:.3f} of the time from rows", end="")
+        print(
+            f"most_groups: groups are {shares[values]:.2f} of the rows: {found[True] / found[False]:.3f} of the time from rows",
+            end="",
+        )
         print("" if stands[values] else "; they are never worth keeping")
 
 
 def moved() -> None:
-    """Requests of three patterns with the same shares throughout, then with others: searches, and requests until the index follows."""
+    """Requests of three patterns with the same shares throughout, then with others: searches, and requests until the
+    index follows."""
     for shares, factor in ((0.05, 1.1), (0.1, 1.3), (0.15, 1.5), (0.3, 2.0), (0.6, 4.0)):
         tuning = TemplateTuning(moved_shares=shares, moved_factor=factor, precomputed=False)
         with _template(tuning, 20_000, 512) as session:
@@ -300,12 +317,20 @@ def moved() -> None:
                     kinds = random.choice(3, 100, p=weights)
                     drawn = random.integers(0, 512, (100, 2))
                     texts = (("a = {0}",), ("a = {0} AND b = {1}",), ("b = {1}",))
-                    session.request([f"total FROM t WHERE {texts[kind][0].format(*two)}" for kind, two in zip(kinds, drawn, strict=True)])
+                    session.request(
+                        [
+                            f"total FROM t WHERE {texts[kind][0].format(*two)}"
+                            for kind, two in zip(kinds, drawn, strict=True)
+                        ]
+                    )
                     if followed is None and adjustment.changes > changes:
                         followed = 100 * (turn + 1)
                 counts.append((adjustment.searches - searches, followed))
             (still, _), (after, followed) = counts
-            print(f"moved_shares {shares}, moved_factor {factor}: {still} searches in 10 looks at unchanged shares, ", end="")
+            print(
+                f"moved_shares {shares}, moved_factor {factor}: {still} searches in 10 looks at unchanged shares, ",
+                end="",
+            )
             print(f"{after} in 10 after a change, which is followed after {followed} requests")
 
 

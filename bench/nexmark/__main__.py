@@ -1,13 +1,16 @@
-"""`python -m bench.nexmark [--query q0…] [--engine embedded spark flink]`: NEXMark in turns, and the table of what was found.
+"""`python -m bench.nexmark [--query q0…] [--engine embedded spark flink]`: NEXMark in turns, and the table of what was
+found.
 
-Answer   Query after query runs on every engine in turns, round after round; engines of `--once` have a turn in the first round only,
-         and the samples of Flink come from one Java process, in that round. The numbers of results are compared with a batch computation.
-         After every round the JSON file of the query and the table `results/table.md` are written. An engine that fails in a query is
-         named with the reason and has no further turn in it; the run goes on. `--minutes` begins no further query when they are over.
-         `--add` adds to the samples of earlier files, of the same engines or of others. `--table` only writes the table. `--answers` runs
-         no clock: it compares Flink's rows with those of the batch computation. Exit code 1 when a number of
-         results or an answer differs, or an engine has failed.
-Limits   rows/s per core is the rows of the streams that a query reads by the median of seconds and by the cores that every engine may use.
+Answer   Query after query runs on every engine in turns, round after round; engines of `--once` have a turn in the
+         first round only, and the samples of Flink come from one Java process, in that round. The numbers of results
+         are compared with a batch computation. After every round the JSON file of the query and the table
+         `results/table.md` are written. An engine that fails in a query is named with the reason and has no further
+         turn in it; the run goes on. `--minutes` begins no further query when they are over. `--add` adds to the
+         samples of earlier files, of the same engines or of others. `--table` only writes the table. `--answers` runs
+         no clock: it compares Flink's rows with those of the batch computation. Exit code 1 when a number of results or
+         an answer differs, or an engine has failed.
+Limits   rows/s per core is the rows of the streams that a query reads by the median of seconds and by the cores that
+         every engine may use.
 """
 
 from __future__ import annotations
@@ -36,14 +39,24 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--query", nargs="+", default=engines.present(), choices=engines.present(), metavar="QUERY")
     parser.add_argument("--engine", nargs="+", default=list(engines.ENGINES), choices=engines.ENGINES)
     parser.add_argument("--rate", type=float, default=20_000, help="events per second of event time")
-    parser.add_argument("--seconds", type=float, default=60, help="length in event time; ten seconds are one file and one micro-batch")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="length in event time; ten seconds are one file and one micro-batch"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="rounds; in each of them every engine has one turn")
-    parser.add_argument("--once", nargs="*", default=["spark"], choices=engines.ENGINES, help="engines with a turn in the first round only")
+    parser.add_argument(
+        "--once",
+        nargs="*",
+        default=["spark"],
+        choices=engines.ENGINES,
+        help="engines with a turn in the first round only",
+    )
     parser.add_argument("--add", action="store_true", help="keep the samples of earlier files, and add to them")
     parser.add_argument("--cores", type=int, default=2, help="task slots of Flink, threads of Spark")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which one run is stopped")
     parser.add_argument("--minutes", type=float, metavar="N", help="begin no further query after so many minutes")
-    parser.add_argument("--answers", action="store_true", help="compare Flink's rows with the batch computation, without a clock")
+    parser.add_argument(
+        "--answers", action="store_true", help="compare Flink's rows with the batch computation, without a clock"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON files and the table")
     parser.add_argument("--table", action="store_true", help="only write the table from the files that are there")
     return parser.parse_args(arguments)
@@ -96,7 +109,9 @@ class Turns:
         for engine, reason in self.absent.items():
             say(f"{query}: {engine} is left out: {reason}")
         self.failed: dict[str, str] = {}
-        self.samples: dict[str, list[harness.Sample]] = {engine: [] for engine in options.engine if engine not in self.absent}
+        self.samples: dict[str, list[harness.Sample]] = {
+            engine: [] for engine in options.engine if engine not in self.absent
+        }
         self.last: dict[str, Result] = {}
         self.differing: dict[str, str] = {}
         self.earlier: dict[str, Any] | None = None
@@ -140,7 +155,11 @@ class Turns:
             return []
         self.last[engine] = results[-1]
         return [
-            harness.Sample(result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"})
+            harness.Sample(
+                result.seconds,
+                result.peak_rss,
+                {key: value for key, value in asdict(result).items() if key != "seconds"},
+            )
             for result in results
         ]
 
@@ -152,7 +171,12 @@ class Turns:
             comparison = comparison.after(self.earlier, others=True)
         self.differing = differences(self.query, self.expected, self.last)
         options = self.options
-        content: dict[str, object] = {"query": self.query, "rate": options.rate, "seconds": options.seconds, "cores": options.cores}
+        content: dict[str, object] = {
+            "query": self.query,
+            "rate": options.rate,
+            "seconds": options.seconds,
+            "cores": options.cores,
+        }
         content |= {
             "rows_in": self.rows,
             "results": self.expected,
@@ -160,7 +184,11 @@ class Turns:
             "absent": self.absent,
             "failed": self.failed,
         }
-        harness.write(self.target, f"NEXMark {self.query}", {**content, "flink": environments.version("flink"), **comparison.as_json()})
+        harness.write(
+            self.target,
+            f"NEXMark {self.query}",
+            {**content, "flink": environments.version("flink"), **comparison.as_json()},
+        )
         for name, text in self.differing.items():
             say(f"{self.query}: {name}: {text}")
 
@@ -203,16 +231,23 @@ def table(folder: Path) -> list[str]:
         peaks = {measure["name"]: f"{measure['peak_rss'] / 1e6:,.0f}" for measure in _measures(record)}
         cells = [f"{speeds[name]:,.0f} | {peaks[name]}" if speeds.get(name) else " | " for name in engines.ENGINES]
         ratios = [
-            f"{speeds[name] / speeds['flink']:.1f}" if speeds.get(name) and speeds.get("flink") else "" for name in ("embedded", "spark")
+            f"{speeds[name] / speeds['flink']:.1f}" if speeds.get(name) and speeds.get("flink") else ""
+            for name in ("embedded", "spark")
         ]
-        lines.append(f"| {record['query']} | {record['rows_in']:,} | {record['results']:,} | {' | '.join(cells + ratios)} |")
+        lines.append(
+            f"| {record['query']} | {record['rows_in']:,} | {record['results']:,} | {' | '.join(cells + ratios)} |"
+        )
     return lines
 
 
 def speed(record: dict[str, Any], measure: dict[str, Any]) -> float:
     """Rows per second and core, from the median; 0 when a run was stopped."""
     details = measure["samples"][-1]["details"].get("details", {})
-    return 0.0 if details.get("stopped") else float(details.get("timed_rows", record["rows_in"])) / measure["median"] / record["cores"]
+    return (
+        0.0
+        if details.get("stopped")
+        else float(details.get("timed_rows", record["rows_in"])) / measure["median"] / record["cores"]
+    )
 
 
 def _measures(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Flink's answers to NEXMark, row by row, against a batch computation in DuckDB.
 
-Answer   `agree(query, data, cores, limit)` runs a query in Flink, takes its changes together, and compares what stands at the end with
-         the answer of `tests/oracle/nexmark.sql`; it prints what differs. A query that Flink refuses is named with what Flink said.
+Answer   `agree(query, data, cores, limit)` runs a query in Flink, takes its changes together, and compares what stands
+         at the end with the answer of `tests/oracle/nexmark.sql`; it prints what differs. A query that Flink refuses is
+         named with what Flink said.
 Limits   Values are compared as texts of one form: instants in milliseconds, numbers with nine digits. For small inputs.
 """
 
@@ -25,9 +26,9 @@ SELECT Q.seller, AVG(Q.final) OVER (PARTITION BY Q.seller ORDER BY Q.ts ROWS BET
   WHERE A.id = B.auction AND B.ts BETWEEN A.ts AND A.expires GROUP BY A.id, A.seller, B.ts
 ) AS Q"""
 
-#: Query -> where Flink's text says something else, and what says the same as the example: this engine knows the highest bid of an auction
-#: when it has closed, Flink a highest bid so far; days and minutes are texts there, and a part of a path that
-#: is missing is NULL.
+#: Query -> where Flink's text says something else, and what says the same as the example: this engine knows the highest
+#: bid of an auction when it has closed, Flink a highest bid so far; days and minutes are texts there, and a part of a
+#: path that is missing is NULL.
 ALIKE = {
     "q4": {"GROUP BY A.id, A.category": "AND A.expires < TIMESTAMP '{closed}' GROUP BY A.id, A.category"},
     "q10": {"DATE_FORMAT(ts, 'HH:mm')": "FLOOR(ts TO MINUTE)"},
@@ -39,7 +40,8 @@ ALIKE = {
 
 
 def agree(query: str, data: Data, cores: int, limit: float) -> bool:
-    """Whether Flink has the rows of the batch computation; of a query that it has no text for: whether it refuses it."""
+    """Whether Flink has the rows of the batch computation; of a query that it has no text for: whether it refuses
+    it."""
     refused = query not in engines.texts(engines.FLINK)
     text = Q6 if refused else engines.flink_query(query, data)[1]
     closed = np.datetime64(max(data.ends["bid"], data.ends["auction"]) // 1000, "ms").item()
@@ -49,7 +51,9 @@ def agree(query: str, data: Data, cores: int, limit: float) -> bool:
     try:
         report, watched = inside.run("flink", "flink_sql", argument, limit)
     except Exception as problem:
-        said = [line.strip() for line in str(problem).splitlines() if "Exception: " in line and "JobExecution" not in line]
+        said = [
+            line.strip() for line in str(problem).splitlines() if "Exception: " in line and "JobExecution" not in line
+        ]
         print(f"{query:4} Flink refuses it: {said[-1] if said else problem}", flush=True)
         return refused
     if watched.stopped:
@@ -63,7 +67,8 @@ def agree(query: str, data: Data, cores: int, limit: float) -> bool:
     missing, further = expected - found, found - expected
     ok = not refused and not missing and not further
     print(
-        f"{query:4} {found.total():,} rows, {'equal' if ok else f'{missing.total():,} missing, {further.total():,} too many'}", flush=True
+        f"{query:4} {found.total():,} rows, {'equal' if ok else f'{missing.total():,} missing, {further.total():,} too many'}",
+        flush=True,
     )
     for what, rows in (("missing", missing), ("too many", further)):
         for row in list(rows)[:2]:

@@ -1,9 +1,11 @@
 """The streams of NEXMark as csv files, for all engines the same rows.
 
-Answer   `make(rate, seconds, slots)` generates the streams (`eddyline generate nexmark`), once, and returns where they are and how many
-         rows they have. `csv/<stream>` has one file per ten seconds of event time, in order; `slots/<stream>` has one file per task
-         slot with every row whose number has that remainder, because Flink's file source hands files out in no order.
-State    `nexmark-<rate>x<seconds>-<slots>` below `$EDDYLINE_BENCH_DATA` or `data/bench`. Files have no header, times are text.
+Answer   `make(rate, seconds, slots)` generates the streams (`eddyline generate nexmark`), once, and returns where they
+         are and how many rows they have. `csv/<stream>` has one file per ten seconds of event time, in order;
+         `slots/<stream>` has one file per task slot with every row whose number has that remainder, because Flink's
+         file source hands files out in no order.
+State    `nexmark-<rate>x<seconds>-<slots>` below `$EDDYLINE_BENCH_DATA` or `data/bench`. Files have no header, times
+         are text.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import nexmark
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import nexmark
 
 #: Event time of one file, in seconds: on Spark it is one micro-batch.
 FILE_SECONDS = 10
@@ -49,7 +51,9 @@ def make(rate: float, seconds: float, slots: int, folder: str | Path | None = No
         for stream in STREAMS:
             _write(partial, stream, slots)
         (partial / "csv" / "side").mkdir()
-        pa.csv.write_csv(pq.read_table(partial / "parquet" / "side.parquet"), partial / "csv" / "side" / "side.csv", _OPTIONS)
+        pa.csv.write_csv(
+            pq.read_table(partial / "parquet" / "side.parquet"), partial / "csv" / "side" / "side.csv", _OPTIONS
+        )
         partial.rename(target)
     tables = {stream: pq.read_table(target / "parquet" / stream, columns=["ts"]) for stream in STREAMS}
     ends = {stream: int(pa.compute.max(table["ts"]).cast(pa.int64()).as_py()) + 1 for stream, table in tables.items()}

@@ -1,10 +1,11 @@
 """One query of NEXMark on one engine: csv in, rows dropped.
 
-Answer   `run(engine, query, data, cores, limit)` gives the seconds of the run without start-up, its peak of memory and the number of
-         results. On Spark one file per stream is a micro-batch, and the first one does not count; Flink runs the job twice in one Java
-         process, first to count its rows; `runs` takes several samples, those of Flink from one Java process.
-Limits   The number of changes of a changelog depends on how many rows are put together: for such a query only Flink's final rows are
-         counted. `expected` computes the number of rows with DuckDB.
+Answer   `run(engine, query, data, cores, limit)` gives the seconds of the run without start-up, its peak of memory and
+         the number of results. On Spark one file per stream is a micro-batch, and the first one does not count; Flink
+         runs the job twice in one Java process, first to count its rows; `runs` takes several samples, those of Flink
+         from one Java process.
+Limits   The number of changes of a changelog depends on how many rows are put together: for such a query only Flink's
+         final rows are counted. `expected` computes the number of rows with DuckDB.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def _flink(query: str, data: Data, times: int, cores: int, limit: float) -> list
         return [Result(limit, rows, 0, watched.peak_rss, {"stopped": True})]
     shared = {"timed_rows": rows, **{name: value for name, value in report.items() if name != "runs"}}
     return [
-        Result(float(sample["seconds"]), rows, int(report["results"]), watched.peak_rss, {**shared, **sample}) for sample in report["runs"]
+        Result(float(sample["seconds"]), rows, int(report["results"]), watched.peak_rss, {**shared, **sample})
+        for sample in report["runs"]
     ]
 
 
@@ -113,7 +115,10 @@ def declarations(data: Data) -> list[str]:
         f"CREATE TABLE {stream} ({COLUMNS[stream]}, WATERMARK FOR ts AS ts) WITH ({options.format(data.folder / 'slots' / stream)})"
         for stream in STREAMS
     ]
-    return [*made, f"CREATE TABLE side (`key` BIGINT, `value` STRING) WITH ({options.format(data.folder / 'csv' / 'side')})"]
+    return [
+        *made,
+        f"CREATE TABLE side (`key` BIGINT, `value` STRING) WITH ({options.format(data.folder / 'csv' / 'side')})",
+    ]
 
 
 def flink_query(query: str, data: Data) -> tuple[str, str]:
@@ -122,7 +127,10 @@ def flink_query(query: str, data: Data) -> tuple[str, str]:
     condition, found = "", re.match(r"-- whole: (.*)\n", text)
     if found:
         text = text[found.end() :]
-        ends = {f"end_of_{stream}": f"TIMESTAMP '{np.datetime64(end // 1000, 'ms').item()}'" for stream, end in data.ends.items()}
+        ends = {
+            f"end_of_{stream}": f"TIMESTAMP '{np.datetime64(end // 1000, 'ms').item()}'"
+            for stream, end in data.ends.items()
+        }
         condition = " WHERE " + found[1].format(**ends)
     return text, f"SELECT * FROM ({text}){condition}"
 

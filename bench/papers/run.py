@@ -1,6 +1,7 @@
 """Runs a paper's figures by the name of its folder: `python -m bench.papers.run shared-window-scheduling [arguments]`.
 
-Limits   Folder names have dashes and are no modules: `figures.py` is run by its path, with its folder first on the search path.
+Limits   Folder names have dashes and are no modules: `figures.py` is run by its path, with its folder first on the
+         search path.
 """
 
 from __future__ import annotations

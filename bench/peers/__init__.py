@@ -1,8 +1,8 @@
 """The same queries on other systems, behind one switch.
 
 Answer   Every runner is a module with `run(workload, **options) -> Result`; `RUNNERS` names them for the command line.
-Limits   A runner starts its system in a process of its own, so that memory is its own and a run that takes too long can be
-         stopped. Options that a runner has no use for are ignored by it.
+Limits   A runner starts its system in a process of its own, so that memory is its own and a run that takes too long can
+         be stopped. Options that a runner has no use for are ignored by it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Result:
 
     @property
     def stopped(self) -> bool:
-        """The run was ended because it took too long: its seconds are a lower bound and its results are not the answer."""
+        """The run was ended because it took too long: its seconds are a lower bound and its results are not the
+        answer."""
         return bool(self.details.get("stopped"))
 
 

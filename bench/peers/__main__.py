@@ -1,9 +1,9 @@
 """`python -m bench.peers --runner NAME…|all`: one switch for all peers.
 
-Answer   Runs the workloads on the runners named, in turns, prints a table, writes one JSON file per workload and says when two
-         runners disagree about the number of results, or one fails (exit code 1). A peer that is not installed is left out, and the output
-         and the file say why. A runner that fails or takes too long has no further turn in that workload; the others go on. With
-         `--add` the rounds are added to those of an earlier file.
+Answer   Runs the workloads on the runners named, in turns, prints a table, writes one JSON file per workload and says
+         when two runners disagree about the number of results, or one fails (exit code 1). A peer that is not installed
+         is left out, and the output and the file say why. A runner that fails or takes too long has no further turn in
+         that workload; the others go on. With `--add` the rounds are added to those of an earlier file.
 Limits   Counts are compared here; that the rows are right is the business of the tests.
 """
 
@@ -37,21 +37,34 @@ def runner(name: str, workload: workloads.Workload, **options: object) -> Callab
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description="The same queries on several systems.")
     parser.add_argument(
-        "--runner", nargs="+", required=True, choices=[*RUNNERS, "all"], help="which contenders run; the first is the baseline"
+        "--runner",
+        nargs="+",
+        required=True,
+        choices=[*RUNNERS, "all"],
+        help="which contenders run; the first is the baseline",
     )
     parser.add_argument("--workload", nargs="+", default=list(workloads.SHAPES), choices=list(workloads.SHAPES))
     parser.add_argument("--batches", type=int, default=10, help="files per stream, on Spark micro-batches")
     parser.add_argument("--factor", type=int, default=1, help="how many times as long as usual, at the same rates")
     parser.add_argument("--rows", type=int, help="rows per stream instead of the workload's own number")
-    parser.add_argument("--part", type=float, metavar="F", help="this part of each workload's rows per stream, at the same rates: 0.2")
+    parser.add_argument(
+        "--part", type=float, metavar="F", help="this part of each workload's rows per stream, at the same rates: 0.2"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="rounds; in each of them every contender has one turn")
-    parser.add_argument("--add", action="store_true", help="keep the samples of the earlier file of the same run, and add to them")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the samples of the earlier file of the same run, and add to them"
+    )
     parser.add_argument("--warmup", type=int, default=0)
     parser.add_argument("--engine", choices=["embedded", "spark"], default="embedded", help="for --runner eddyline")
     parser.add_argument("--write", action="store_true", help="for --runner eddyline: write the results to parquet")
-    parser.add_argument("--set", nargs="+", default=["epoch_rows = 20000"], metavar="'NAME = VALUE'", help="for eddyline")
     parser.add_argument(
-        "--variants", nargs="+", default=["hdfs", "rocksdb-v4"], help="for --runner spark-native: hdfs, rocksdb, rocksdb-v4"
+        "--set", nargs="+", default=["epoch_rows = 20000"], metavar="'NAME = VALUE'", help="for eddyline"
+    )
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        default=["hdfs", "rocksdb-v4"],
+        help="for --runner spark-native: hdfs, rocksdb, rocksdb-v4",
     )
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--limit", type=float, default=360.0, help="seconds after which one run is stopped")
@@ -82,11 +95,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         workload = workloads.make(name, options.factor, options.batches, rows=rows)
         target = options.results / file_name(options, name, names, rows)
         found: dict[str, list[Result]] = {one: [] for one in names}
-        contenders = {one: _kept(one, runner(one, workload, **passed), found[one], workload, options.limit) for one in names}
+        contenders = {
+            one: _kept(one, runner(one, workload, **passed), found[one], workload, options.limit) for one in names
+        }
         if "eddyline" in names:
             # Kernels are compiled once per machine: no sample has that in it.
             runner("eddyline", workload, **passed)()
-        comparison = replace(harness.compare(contenders, warmup=options.warmup, repeats=options.repeats), load_before=load)
+        comparison = replace(
+            harness.compare(contenders, warmup=options.warmup, repeats=options.repeats), load_before=load
+        )
         if options.add and target.is_file():
             comparison = comparison.after(harness.read(target))
         for line in table(workload, comparison, found):
@@ -98,7 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name}: the numbers of results differ: {counts}", file=sys.stderr)
         title = f"{name}, {workload.shape.title}, {options.batches} batches, {options.factor}x"
         content = {"workload": name, "batches": options.batches, "factor": options.factor, "rows_in": workload.rows_in}
-        content |= {"results": max(set().union(*counts.values()), default=0), "agree": agree, "absent": absent, "cores": options.cores}
+        content |= {
+            "results": max(set().union(*counts.values()), default=0),
+            "agree": agree,
+            "absent": absent,
+            "cores": options.cores,
+        }
         content["peers"] = {one: environments.version(one) for one in names if one in environments.PEERS}
         harness.write(target, title, {**content, **comparison.as_json()})
     return 0 if agree else 1
@@ -128,7 +150,9 @@ def _kept(
     def once() -> harness.Sample:
         result = turn()
         results.append(result)
-        return harness.Sample(result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"})
+        return harness.Sample(
+            result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"}
+        )
 
     return once
 
@@ -138,11 +162,19 @@ def unfinished(details: Mapping[str, object]) -> str:
 
 
 def table(workload: workloads.Workload, comparison: harness.Comparison, found: dict[str, list[Result]]) -> list[str]:
-    lines = [f"{workload.name}: {workload.shape.title}, {workload.rows_in} rows in, {workload.files} batches, {workload.factor}x"]
+    lines = [
+        f"{workload.name}: {workload.shape.title}, {workload.rows_in} rows in, {workload.files} batches, {workload.factor}x"
+    ]
     for name, measured in comparison.measures.items():
         last = found[name][-1]
         timed = int(str(last.details.get("timed_rows", workload.rows_in)))
-        note = f" ({unfinished(last.details)})" if last.stopped else f" ({last.details['variant']})" if "variant" in last.details else ""
+        note = (
+            f" ({unfinished(last.details)})"
+            if last.stopped
+            else f" ({last.details['variant']})"
+            if "variant" in last.details
+            else ""
+        )
         lines.append(
             f"  {name:15} {measured.median:9.3f} s {timed / measured.median:12,.0f} rows/s {last.results:12,} results"
             f" {measured.peak_rss / 1e6:8,.0f} MB {comparison.ratio(name):7.2f}x{note}"
@@ -151,7 +183,8 @@ def table(workload: workloads.Workload, comparison: harness.Comparison, found: d
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End with everything that was started: also a process whose start the signal interrupts and that is in no list yet."""
+    """End with everything that was started: also a process whose start the signal interrupts and that is in no list
+    yet."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()

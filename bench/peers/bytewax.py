@@ -1,8 +1,10 @@
 """bytewax: the join as a dataflow in Python, with state per key that the dataflow keeps and forgets itself.
 
-Answer   Seconds between the first row read and the end of the dataflow, in one process per core; rows are counted and dropped.
+Answer   Seconds between the first row read and the end of the dataflow, in one process per core; rows are counted and
+         dropped.
 State    Lists of rows per key, in Python objects; no recovery store.
-Limits   bytewax has no interval join and no watermark that spans keys: joins of more than two streams keep every row of the later steps.
+Limits   bytewax has no interval join and no watermark that spans keys: joins of more than two streams keep every row of
+         the later steps.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from bench.workloads import Workload
 
 def run(workload: Workload, *, cores: int = 2, limit: float = 360.0, **_: object) -> Result:
     argument = {
-        "streams": {name: {"path": str(workload.path(name)), "keys": list(workload.shape.streams[name])} for name in workload.streams},
+        "streams": {
+            name: {"path": str(workload.path(name)), "keys": list(workload.shape.streams[name])}
+            for name in workload.streams
+        },
         "equalities": [equality.split(" = ") for equality in workload.shape.equalities],
         "window_us": workload.shape.window_seconds * 1_000_000,
         "processes": cores,

@@ -20,7 +20,9 @@ def run(workload: Workload, *, threads: int = 2, limit: float = 360.0, **_: obje
     report, watched = processes.run_module(__name__, argument, limit)
     if watched.stopped:
         return Result(limit, workload.rows_in, 0, watched.peak_rss, {"stopped": True})
-    return Result(float(report["seconds"]), workload.rows_in, int(report["results"]), watched.peak_rss, {"threads": threads})
+    return Result(
+        float(report["seconds"]), workload.rows_in, int(report["results"]), watched.peak_rss, {"threads": threads}
+    )
 
 
 def child(argument: dict[str, object], report: Path) -> None:

@@ -14,7 +14,9 @@ from bench.workloads import Workload
 def run(workload: Workload, *, cores: int = 2, limit: float = 360.0, **_: object) -> Result:
     folder = stripes.with_header(workload)
     argument = {
-        "streams": {name: {"path": str(folder / name), "keys": list(workload.shape.streams[name])} for name in workload.streams},
+        "streams": {
+            name: {"path": str(folder / name), "keys": list(workload.shape.streams[name])} for name in workload.streams
+        },
         "equalities": [equality.split(" = ") for equality in workload.shape.equalities],
         "window_us": workload.shape.window_seconds * 1_000_000,
     }

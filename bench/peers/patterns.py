@@ -1,11 +1,15 @@
-"""`python -m bench.peers.patterns`: one event pattern on this engine, on Flink (MATCH_RECOGNIZE) and on bytewax, in turns.
+"""`python -m bench.peers.patterns`: one event pattern on this engine, on Flink (MATCH_RECOGNIZE) and on bytewax, in
+turns.
 
-Answer   A sequence of three types, each at most once per trace, over the orders generator: seconds and peak of memory per contender, the
-         number of matches compared (exit code 1 when it differs), one JSON file. All answers are equal for such a pattern; MATCH_RECOGNIZE
-         asks for adjacent rows, so that the rows between are named in its pattern. Flink's event time has milliseconds: rows of one are
-         ordered by their microseconds, and its watermark stays one behind, so that none of them is late.
-State    `orders-<events>` below `$EDDYLINE_BENCH_DATA` or `data/bench`: parquet files in order, and for Flink one csv file per task slot.
-Limits   The embedded engine and bytewax read parquet, Flink reads csv. Peers that are not installed are left out and named.
+Answer   A sequence of three types, each at most once per trace, over the orders generator: seconds and peak of memory
+         per contender, the number of matches compared (exit code 1 when it differs), one JSON file. All answers are
+         equal for such a pattern; MATCH_RECOGNIZE asks for adjacent rows, so that the rows between are named in its
+         pattern. Flink's event time has milliseconds: rows of one are ordered by their microseconds, and its watermark
+         stays one behind, so that none of them is late.
+State    `orders-<events>` below `$EDDYLINE_BENCH_DATA` or `data/bench`: parquet files in order, and for Flink one csv
+         file per task slot.
+Limits   The embedded engine and bytewax read parquet, Flink reads csv. Peers that are not installed are left out and
+         named.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ import pyarrow.parquet as pq
 
 from bench import harness
 from bench.peers import Result, eddyline_engine, environments, inside
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import orders
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import orders
 
 RESULTS = Path(__file__).resolve().parent / "results" / "patterns"
 TYPES = ("CheckInventory", "UseRemoteStock", "GenerateInvoice")
@@ -75,7 +79,9 @@ def flink(folder: Path, events: int, cores: int, limit: float) -> Result:
         f" DEFINE A AS A.type = '{first}', N AS N.type <> '{second}', B AS B.type = '{second}',"
         f" M AS M.type <> '{third}', C AS C.type = '{third}')"
     )
-    report, watched = inside.run("flink", "flink_sql", {"statements": [statement], "query": query, "slots": cores}, limit)
+    report, watched = inside.run(
+        "flink", "flink_sql", {"statements": [statement], "query": query, "slots": cores}, limit
+    )
     return _reported(report, watched.peak_rss, watched.stopped, events, limit)
 
 
@@ -95,14 +101,18 @@ RUN: dict[str, Callable[[Path, int, int, float], Result]] = {"eddyline": eddylin
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.peers.patterns", description="One event pattern on several systems.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.peers.patterns", description="One event pattern on several systems."
+    )
     parser.add_argument("--events", type=int, default=400_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which one run is stopped")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON file")
     options = parser.parse_args(arguments)
-    absent = {name: reason for name in CONTENDERS if name in environments.PEERS and (reason := environments.absent(name))}
+    absent = {
+        name: reason for name in CONTENDERS if name in environments.PEERS and (reason := environments.absent(name))
+    }
     for name, reason in absent.items():
         print(f"{name} is left out: {reason}", file=sys.stderr)
     folder = make(options.events, options.cores)
@@ -113,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result = RUN[name](folder, options.events, options.cores, options.limit)
             found[name].append(result)
             return harness.Sample(
-                result.seconds, result.peak_rss, {key: value for key, value in asdict(result).items() if key != "seconds"}
+                result.seconds,
+                result.peak_rss,
+                {key: value for key, value in asdict(result).items() if key != "seconds"},
             )
 
         return once
@@ -124,11 +136,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, measure in comparison.measures.items():
         last = found[name][-1]
         speed = f"{options.events / measure.median:12,.0f} events/s"
-        print(f"{name:10} {measure.median:9.3f} s {speed} {last.results:8,} matches {measure.peak_rss / 1e6:8,.0f} MB", flush=True)
+        print(
+            f"{name:10} {measure.median:9.3f} s {speed} {last.results:8,} matches {measure.peak_rss / 1e6:8,.0f} MB",
+            flush=True,
+        )
     counts = {result.results for results in found.values() for result in results if not result.stopped}
     content = {"rows_in": options.events, "cores": options.cores, "agree": len(counts) == 1, "absent": absent}
     content["peers"] = {name: environments.version(name) for name in found if name in environments.PEERS}
-    harness.write(options.results / f"sequence-{options.events}.json", f"SEQ({', '.join(TYPES)})", {**content, **comparison.as_json()})
+    harness.write(
+        options.results / f"sequence-{options.events}.json",
+        f"SEQ({', '.join(TYPES)})",
+        {**content, **comparison.as_json()},
+    )
     if len(counts) > 1:
         print(f"the numbers of matches differ: {sorted(counts)}", file=sys.stderr)
     return 0 if len(counts) == 1 else 1

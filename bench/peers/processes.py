@@ -1,7 +1,8 @@
 """A system in a process of its own: started, watched, and stopped when it takes too long.
 
-Answer   `run_module` runs `python -m MODULE ARGUMENT RESULT`, where the argument is JSON and the module writes JSON to RESULT;
-         `watch` does the same for any command. Both say how much memory the process and its children held at most.
+Answer   `run_module` runs `python -m MODULE ARGUMENT RESULT`, where the argument is JSON and the module writes JSON to
+         RESULT; `watch` does the same for any command. Both say how much memory the process and its children held at
+         most.
 Limits   Unix: a run is stopped with its whole process group.
 """
 
@@ -38,7 +39,9 @@ def watch(command: Sequence[str], limit: float, folder: Path, variables: Mapping
     said = folder / "said.txt"
     known = {**environment(), **(variables or {})}
     with said.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=known, cwd=folder, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env=known, cwd=folder, start_new_session=True
+        )
         stopped = False
         try:
             with PeakMemory(process.pid, interval=0.25) as memory:

@@ -1,8 +1,8 @@
 """`python -m bench.peers.setup [flink bytewax pathway]`: the environments of the peers.
 
-Answer   Makes a virtual environment per peer and installs its pinned packages there, from the package index that pip is configured
-         for. A peer that cannot be installed is named with the reason, and the others are installed nevertheless. Exit code 0 when at
-         least one of them is ready, otherwise 1.
+Answer   Makes a virtual environment per peer and installs its pinned packages there, from the package index that pip is
+         configured for. A peer that cannot be installed is named with the reason, and the others are installed
+         nevertheless. Exit code 0 when at least one of them is ready, otherwise 1.
 State    See `bench/peers/environments`. An environment whose pins have not changed is left as it is.
 Limits   Nothing is installed into the environment of the project. Peers need the network, or an index that pip reaches.
 """
@@ -45,7 +45,9 @@ def _run(command: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers.setup", description="Environments of the peers.")
-    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"which ones: {', '.join(environments.PEERS)} (default: all)")
+    parser.add_argument(
+        "peers", nargs="*", metavar="PEER", help=f"which ones: {', '.join(environments.PEERS)} (default: all)"
+    )
     parser.add_argument("--python", default=sys.executable, help="the Python that the environments are made with")
     options = parser.parse_args(arguments)
     unknown = [peer for peer in options.peers if peer not in environments.PEERS]

@@ -1,9 +1,10 @@
 """Spark's own stream-stream join: watermarks, a range condition, a cascade of binary joins for more than two streams.
 
 Answer   Seconds of all micro-batches after the first, for the fastest of the variants asked for. Results go to parquet.
-State    `hdfs`: the default state store, in the JVM's memory, with files. `rocksdb`: RocksDB with changelog checkpoints.
-         `rocksdb-v4`: the same with join state format 4. All three with the quick checkpoint file manager, as many shuffle
-         partitions as cores, adaptive execution off and no extra batches without data: an inner join needs none of these.
+State    `hdfs`: the default state store, in the JVM's memory, with files. `rocksdb`: RocksDB with changelog
+         checkpoints. `rocksdb-v4`: the same with join state format 4. All three with the quick checkpoint file manager,
+         as many shuffle partitions as cores, adaptive execution off and no extra batches without data: an inner join
+         needs none of these.
 Limits   A joined row keeps the event time of the first stream only (Spark allows one event-time column per input of a
          stateful operator); the other times are kept as numbers and compared by a residual condition.
 """
@@ -70,7 +71,8 @@ def run(
         runs[variant] = Result(sum(batches[1:]), workload.rows_in, report["results"], watched.peak_rss, details)
     best = min(runs, key=lambda variant: (runs[variant].stopped, runs[variant].seconds))
     told = {
-        variant: {"seconds": one.seconds, "results": one.results, "peak_rss": one.peak_rss, **one.details} for variant, one in runs.items()
+        variant: {"seconds": one.seconds, "results": one.results, "peak_rss": one.peak_rss, **one.details}
+        for variant, one in runs.items()
     }
     timed = workload.rows_in * (workload.files - 1) // workload.files
     details = {"variant": best, "timed_rows": timed, "stopped": runs[best].stopped, "variants": told}
@@ -80,7 +82,9 @@ def run(
 def child(argument: dict, report: Path) -> None:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local[{argument['cores']}]").config("spark.driver.memory", argument["driver_memory"])
+    builder = SparkSession.builder.master(f"local[{argument['cores']}]").config(
+        "spark.driver.memory", argument["driver_memory"]
+    )
     builder = builder.config("spark.sql.shuffle.partitions", argument["cores"])
     for key, value in argument["configuration"].items():
         builder = builder.config(key, value)
@@ -99,7 +103,9 @@ def child(argument: dict, report: Path) -> None:
     progress = query.recentProgress
     told = {
         "batch_seconds": [batch["durationMs"]["triggerExecution"] / 1000 for batch in progress],
-        "late": sum(operator["numRowsDroppedByWatermark"] for batch in progress for operator in batch["stateOperators"]),
+        "late": sum(
+            operator["numRowsDroppedByWatermark"] for batch in progress for operator in batch["stateOperators"]
+        ),
         "state_rows": max(sum(operator["numRowsTotal"] for operator in batch["stateOperators"]) for batch in progress),
         "results": sum(pq.read_metadata(file).num_rows for file in out.glob("*.parquet")),
     }
@@ -118,12 +124,18 @@ def cascade(spark, name: str, paths: dict[str, str]):
     for stream in others:
         sides = [equality.split(" = ") for equality in shape.equalities]
         conditions = [
-            f"{left} = {right}".replace(".", "_") for left, right in sides if left.split(".")[0] in seen and right.split(".")[0] == stream
+            f"{left} = {right}".replace(".", "_")
+            for left, right in sides
+            if left.split(".")[0] in seen and right.split(".")[0] == stream
         ]
         conditions.append(f"{stream}_ts BETWEEN {first}_ts - {window} AND {first}_ts + {window}")
-        conditions += [f"abs(unix_micros({stream}_ts) - {other}_us) <= {shape.window_seconds * 1_000_000}" for other in seen[1:]]
+        conditions += [
+            f"abs(unix_micros({stream}_ts) - {other}_us) <= {shape.window_seconds * 1_000_000}" for other in seen[1:]
+        ]
         joined = (
-            joined.join(_stream(spark, shape.streams[stream], stream, paths[stream]), functions.expr(" AND ".join(conditions)))
+            joined.join(
+                _stream(spark, shape.streams[stream], stream, paths[stream]), functions.expr(" AND ".join(conditions))
+            )
             .withColumn(f"{stream}_us", functions.expr(f"unix_micros({stream}_ts)"))
             .drop(f"{stream}_ts")
         )

@@ -1,9 +1,10 @@
 """The streams of a workload as csv, for systems that do not read its parquet files.
 
-Answer   `interleaved(workload, parts)` writes every stream as `parts` csv files, once, and returns the folder. Row n is in file n modulo
-         `parts`: each file is in time order and covers the whole time, so that readers side by side stay together. The columns are those
-         of the stream without `ts`, then `us`: the event time in microseconds. `in_order(workload)` writes the files of the stream one by
-         one, with times as text; `with_header(workload)` writes one file per stream with a header and `us`.
+Answer   `interleaved(workload, parts)` writes every stream as `parts` csv files, once, and returns the folder. Row n is
+         in file n modulo `parts`: each file is in time order and covers the whole time, so that readers side by side
+         stay together. The columns are those of the stream without `ts`, then `us`: the event time in microseconds.
+         `in_order(workload)` writes the files of the stream one by one, with times as text; `with_header(workload)`
+         writes one file per stream with a header and `us`.
 State    Folders `interleaved-<parts>`, `in-order` and `with-header` beside the parquet files of the workload.
 """
 

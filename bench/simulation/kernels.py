@@ -1,8 +1,9 @@
-"""Compiled loops of the simulation: what every (row, strip) costs and yields, and a whole schedule under a virtual clock.
+"""Compiled loops of the simulation: what every (row, strip) costs and yields, and a whole schedule under a virtual
+clock.
 
-Answer   `unit_work` finds what every (row, strip) costs and yields; `simulate` plays a schedule over it and gives the response times of all
-         results.
-State    As in `eddyline/kernels/schedule.py`: `done[i]` rows have finished window i.
+Answer   `unit_work` finds what every (row, strip) costs and yields; `simulate` plays a schedule over it and gives the
+         response times of all results.
+State    As in `eddyline/kernels/joins/schedule.py`: `done[i]` rows have finished window i.
 Limits   Times of the virtual clock are seconds; histograms resolve them to one part in a thousand.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.schedule import next_level
+from eddyline.kernels.joins.schedule import next_level
 
 #: Response times from a tenth of a microsecond up, in steps of a thousandth.
 LEAST = 1e-7
@@ -28,8 +29,8 @@ def unit_work(side, bucket, key, outer_at, inner_at, buckets, sizes, first, per_
         sizes: the windows, ascending; an age equal to a size is inside.
 
     Returns:
-        cost per (row, strip); where the results of each (row, strip) begin in `ready`; `ready`: when, within the unit, a
-        result is made.
+        cost per (row, strip); where the results of each (row, strip) begin in `ready`; `ready`: when, within the unit,
+        a result is made.
     """
     windows = len(sizes)
     rows = len(side) - first
@@ -95,13 +96,16 @@ def simulate(arrival, cost, starts, ready, priority, early, room, again):
 
     Args:
         early: results of the oldest row that has not finished a window go out as they are made; otherwise when it has.
-        room: the most results that the output buffer holds. Where those of a unit do not fit, the oldest row goes on instead, whose
+        room: the most results that the output buffer holds. Where those of a unit do not fit, the oldest row goes on
+        instead, whose
             results wait for no other query (`early`; otherwise they come on top).
-        again: per window, whether a row that has finished it may keep nothing instead, and look at its strips again later.
+        again: per window, whether a row that has finished it may keep nothing instead, and look at its strips again
+        later.
 
     Returns:
-        per window: results, their summed and largest response, their histogram; the units in the order of work; the most
-        rows in the queues; after any unit the most rows with results held back, and the most results; when the last unit ended.
+        per window: results, their summed and largest response, their histogram; the units in the order of work; the
+        most rows in the queues; after any unit the most rows with results held back, and the most results; when the
+        last unit ended.
     """
     rows, windows = cost.shape
     done = np.zeros(windows + 1, np.int64)
@@ -159,7 +163,8 @@ def simulate(arrival, cost, starts, ready, priority, early, room, again):
             strip += 1
         done[level + 1] = t + 1
         lost[t] = False
-        # Queries that wait for the results of this row: those of larger windows, unless they have had them as they were made.
+        # Queries that wait for the results of this row: those of larger windows, unless they have had them as they were
+        # made.
         if made and (reach < windows if early else level + 1 < windows):
             if held + made <= room or not again[level]:
                 entries += kept[t] == 0

@@ -1,13 +1,14 @@
 """A shared window join under a virtual clock: exact response times for given costs, without running the join.
 
-Answer   `work` finds what each new row of two streams has to do in each strip of the other's window; `play` runs it under
-         a scheduler and gives, per window, results and their mean, p95 and largest response time (from the arrival of the
-         newest row to the release), and the largest scheduling and output buffers.
+Answer   `work` finds what each new row of two streams has to do in each strip of the other's window; `play` runs it
+         under a scheduler and gives, per window, results and their mean, p95 and largest response time (from the
+         arrival of the newest row to the release), and the largest scheduling and output buffers.
 
              strip i of a row: the rows of the other stream with an age in (window i-1, window i]
 
 State    None. The same input gives the same figures on every machine.
-Limits   One server; a decision after every (row, strip). p95 is exact to one part in a thousand, everything else to rounding.
+Limits   One server; a decision after every (row, strip). p95 is exact to one part in a thousand, everything else to
+         rounding.
 Reading  docs/operators/scheduling.md
 """
 
@@ -23,7 +24,8 @@ from bench.simulation import kernels
 from eddyline.operators.join.scheduling.schedulers import scheduler
 from eddyline.state.columns import Ints
 
-#: Strips are looked at twice rather than their results kept, where there is no room, up to windows of this part of the largest.
+#: Strips are looked at twice rather than their results kept, where there is no room, up to windows of this part of the
+#: largest.
 LOOK_AGAIN = 0.1
 
 Floats = npt.NDArray[np.float64]
@@ -61,8 +63,8 @@ class Played:
     p95: Floats
     worst: Floats
     scheduling_buffer: int
-    #: Rows with an entry in the output buffer: rows with results that some window has not released yet. The entry holds the
-    #: results so far.
+    #: Rows with an entry in the output buffer: rows with results that some window has not released yet. The entry holds
+    #: the results so far.
     output_rows: int
     output_buffer: int
     #: (row, strip) in the order of work.
@@ -102,20 +104,33 @@ def work(
         outer = inner = ts
     sizes = np.asarray(windows, np.float64)
     cost, starts, ready = kernels.unit_work(
-        side, key % buckets, key, outer, inner, buckets, sizes, first, float(costs.per_unit), costs.per_row, costs.per_result
+        side,
+        key % buckets,
+        key,
+        outer,
+        inner,
+        buckets,
+        sizes,
+        first,
+        float(costs.per_unit),
+        costs.per_row,
+        costs.per_result,
     )
     return Work(np.ascontiguousarray(ts[first:]), cost, starts, ready, tuple(windows))
 
 
-def play(job: Work, name: str, queries: Sequence[int] | None = None, *, early: bool | None = None, room: int | None = None) -> Played:
+def play(
+    job: Work, name: str, queries: Sequence[int] | None = None, *, early: bool | None = None, room: int | None = None
+) -> Played:
     """The work under a scheduler.
 
     Args:
         queries: the queries per window; default: one each.
         early: changes the scheduler's release rule.
-        room: the most results that the output buffer holds. A row whose results do not fit keeps none and looks at its strips again
-            later, while these are small; otherwise the oldest row goes on first. Without early release it has to be enough for
-            the results of one row.
+        room: the most results that the output buffer holds. A row whose results do not fit keeps none and looks at its
+        strips again
+            later, while these are small; otherwise the oldest row goes on first. Without early release it has to be
+            enough for the results of one row.
     """
     chosen = scheduler(name, job.windows, queries or [1] * len(job.windows))
     release = chosen.early if early is None else early

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-# Type checkers take a variable of this name for true. Nothing is loaded here: the command line sets up signals only after this file.
+# Type checkers take a variable of this name for true. Nothing is loaded here: the command line sets up signals only
+# after this file.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

@@ -46,7 +46,9 @@ class EddylineError(Exception):
         return _rebuild, (type(self), self.message, self.detail, self.hint, self.position)
 
 
-def _rebuild(kind: type[EddylineError], message: str, detail: str, hint: str, position: Position | None) -> EddylineError:
+def _rebuild(
+    kind: type[EddylineError], message: str, detail: str, hint: str, position: Position | None
+) -> EddylineError:
     return kind(message, detail=detail, hint=hint, position=position)
 
 

@@ -1,7 +1,7 @@
 """The front door: declare streams, register queries, push rows, take results.
 
-Answer   A `Session` is a catalog, the settings in force, and a job that runs: in this process, or on Spark with `spark=…`.
-         Statements of the language and Python calls can be mixed freely; both end up in the same place.
+Answer   A `Session` is a catalog, the settings in force, and a job that runs: in this process, or on Spark with
+         `spark=…`. Statements of the language and Python calls can be mixed freely; both end up in the same place.
 State    The job as said so far, and a `Runner` that carries it out.
 Limits   A session is used from one thread at a time, apart from `push`.
 """
@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink, Source
-from eddyline.connectors.conform import bad_schema
+from eddyline.connectors.formats.conform import bad_schema
 from eddyline.connectors.memory import Rows
-from eddyline.connectors.sinks import CallbackSink, NumberedSink
+from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
 from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
 from eddyline.language import Job, parse_body
-from eddyline.language.ask_shapes import Shapes
-from eddyline.language.asked import bind_asks
-from eddyline.language.templates import request_stream
+from eddyline.language.requests.ask_shapes import Shapes
+from eddyline.language.requests.asked import bind_asks
+from eddyline.language.requests.templates import request_stream
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
-from eddyline.runtime.given_schema import given_stream
-from eddyline.runtime.memory import keep_freed_memory
-from eddyline.runtime.own_functions import hand_over
-from eddyline.runtime.records.heralds import herald
-from eddyline.runtime.records.punctuating import promise
+from eddyline.runtime.control.statements import Statements
+from eddyline.runtime.engine.records.heralds import herald
+from eddyline.runtime.engine.records.punctuating import promise
+from eddyline.runtime.figures.memory import keep_freed_memory
+from eddyline.runtime.front.given_schema import given_stream
+from eddyline.runtime.front.own_functions import hand_over
+from eddyline.runtime.front.runner import Handle, Observer, Runner
+from eddyline.runtime.front.workflows import workflow_rules
 from eddyline.runtime.reporting.notebook import Plan, query_html, session_html
-from eddyline.runtime.runner import Handle, Observer, Runner
-from eddyline.runtime.statements import Statements
-from eddyline.runtime.workflows import workflow_rules
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from eddyline.dashboard.server import Server
     from eddyline.runtime.embedded.driver import EmbeddedDriver
-    from eddyline.runtime.pipeline import Pipeline
+    from eddyline.runtime.engine.pipeline import Pipeline
 
 
 class Query:
@@ -79,7 +79,8 @@ class Query:
         return pa.Table.from_batches(list(self.results()), schema=self.schema)
 
     def punctuations(self) -> pa.Table:
-        """The values of output columns that are finished, since the last call: `propagate` says when they are announced. Null is `*`."""
+        """The values of output columns that are finished, since the last call: `propagate` says when they are
+        announced. Null is `*`."""
         self._session.step_pending()
         columns = [field for field in self.schema if field.name != "_op"]
         return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_punctuations()])
@@ -116,7 +117,8 @@ class Query:
         return catalog.query(self.name) if known is None else known.standing
 
     def to_dataframe(self, *, streaming: bool = False) -> DataFrame:
-        """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with those to come."""
+        """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with
+        those to come."""
         frame: DataFrame = self._handle.to_dataframe(streaming)
         return frame
 
@@ -163,7 +165,8 @@ class Session:
             follow: Wait for more files when those of a stream have been read.
             keep_results: Keep results until they are taken; without it they only go to `out`, sinks and callbacks.
             clock: Gives the time for idle streams and checkpoints; tests pass their own.
-            keep_memory: The C library keeps freed memory of this whole process for reuse. Joins take up to a quarter less time.
+            keep_memory: The C library keeps freed memory of this whole process for reuse. Joins take up to a quarter
+            less time.
         """
         if keep_memory:
             keep_freed_memory()
@@ -176,14 +179,26 @@ class Session:
             from eddyline.runtime.embedded.runner import EmbeddedRunner
 
             self._runner = EmbeddedRunner(
-                self.job, out=out, checkpoint=checkpoint, overwrite=overwrite, follow=follow, keep_results=keep_results, clock=clock
+                self.job,
+                out=out,
+                checkpoint=checkpoint,
+                overwrite=overwrite,
+                follow=follow,
+                keep_results=keep_results,
+                clock=clock,
             )
         else:
             # PySpark is imported only where the job runs on Spark.
             from eddyline.runtime.spark.runner import SparkRunner
 
             self._runner = SparkRunner(
-                self.job, spark, out=out, checkpoint=checkpoint, overwrite=overwrite, keep_results=keep_results, clock=clock
+                self.job,
+                spark,
+                out=out,
+                checkpoint=checkpoint,
+                overwrite=overwrite,
+                keep_results=keep_results,
+                clock=clock,
             )
         self._statements = Statements(self.job, self._runner)
         self._shapes = Shapes()
@@ -209,7 +224,8 @@ class Session:
         most_ahead: str | None = None,
         sequence: str | None = None,
     ) -> None:
-        """Declare a stream: one whose rows are pushed, by an Arrow schema or a mapping from names to types; one read from a
+        """Declare a stream: one whose rows are pushed, by an Arrow schema or a mapping from names to types; one read
+        from a
         source; or, on Spark, any streaming DataFrame."""
         found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence)
         self.job.catalog.add(found)
@@ -257,10 +273,13 @@ class Session:
         group_by: str | None = None,
         aggregates: str | None = None,
     ) -> Query:
-        """Declare a stream of requests to a template: its rows are pushed, or come from a source. Its results have its name."""
+        """Declare a stream of requests to a template: its rows are pushed, or come from a source. Its results have its
+        name."""
         stream, given = self._declared(name, columns, time, (lateness, idle, most_ahead))
         roles = {"window": window, "group_by": group_by, "aggregates": aggregates}
-        named: dict[str, tuple[str, Position | None]] = {role: (column, None) for role, column in roles.items() if column is not None}
+        named: dict[str, tuple[str, Position | None]] = {
+            role: (column, None) for role, column in roles.items() if column is not None
+        }
         asking = request_stream(stream, self.job.catalog.template(template), named, None)
         self.job.catalog.add(asking)
         self._runner.declare(stream, given)
@@ -270,7 +289,8 @@ class Session:
     def request(
         self, text: str | Sequence[str], as_of: str | datetime | None = None, timeout: float | None = None
     ) -> pa.Table | list[pa.Table]:
-        """Ask a template: `request("dst, bytes FROM traffic WHERE src = '10.0.0.1' GROUP BY dst")`. A list is answered together.
+        """Ask a template: `request("dst, bytes FROM traffic WHERE src = '10.0.0.1' GROUP BY dst")`. A list is answered
+        together.
 
         Args:
             text: What follows the word REQUEST, which may stand before it.
@@ -291,10 +311,12 @@ class Session:
     def on_results(self, query: str, function: Callable[..., object], *, numbered: bool = False) -> None:
         """Call a function with each table of a query's results, or of the answers to a stream of requests.
 
-        With `numbered` it is called as `function(table, epoch)`, once per epoch: results that come again after a crash come
-        under the same number (on Spark the batch id).
+        With `numbered` it is called as `function(table, epoch)`, once per epoch: results that come again after a crash
+        come under the same number (on Spark the batch id).
         """
-        self._runner.add_sink(self.job.catalog.results_of(query), NumberedSink(function) if numbered else CallbackSink(function))
+        self._runner.add_sink(
+            self.job.catalog.results_of(query), NumberedSink(function) if numbered else CallbackSink(function)
+        )
 
     def sink(self, name: str) -> Sink:
         """A sink that CREATE SINK made; one of format 'memory' has its rows as `sink(name).table()`."""
@@ -306,8 +328,11 @@ class Session:
         """Queue rows of a stream; they are processed by the next `step`, `run` or `results`."""
         return self._runner.push(self._stream(stream), rows)
 
-    def punctuate(self, stream: str, what: str | pa.Table | Mapping[str, object], at: str | datetime | None = None) -> None:
-        """Promise that no further row of a stream matches: a condition as text, or constants by column, one promise per line of a table.
+    def punctuate(
+        self, stream: str, what: str | pa.Table | Mapping[str, object], at: str | datetime | None = None
+    ) -> None:
+        """Promise that no further row of a stream matches: a condition as text, or constants by column, one promise per
+        line of a table.
 
         Args:
             stream: The stream of which no such row comes any more.
@@ -317,7 +342,13 @@ class Session:
         promise(self._runner, self._stream(stream), what, at)
 
     def herald(
-        self, stream: str, condition: str, *, rows: int | None = None, span: str | None = None, at: str | datetime | None = None
+        self,
+        stream: str,
+        condition: str,
+        *,
+        rows: int | None = None,
+        span: str | None = None,
+        at: str | datetime | None = None,
     ) -> None:
         """Say what the next rows of a stream are like; rows that are not become dead letters.
 
@@ -347,7 +378,8 @@ class Session:
         self._runner.start()
 
     def stop(self) -> None:
-        """Finish the epoch at hand, write everything, leave a checkpoint. A function that is called with results asks for it."""
+        """Finish the epoch at hand, write everything, leave a checkpoint. A function that is called with results asks
+        for it."""
         self._runner.stop()
 
     def ask_to_stop(self) -> None:
@@ -357,7 +389,9 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             if kind is None:
                 self.stop()
@@ -394,7 +428,9 @@ class Session:
         from eddyline.runtime.embedded.runner import EmbeddedRunner
 
         if not isinstance(self._runner, EmbeddedRunner):
-            raise Unsupported("the pipelines of a session on Spark live in its workers", hint="stats() and explain() say what they do")
+            raise Unsupported(
+                "the pipelines of a session on Spark live in its workers", hint="stats() and explain() say what they do"
+            )
         return self._runner.driver
 
     def _repr_html_(self) -> str:
@@ -418,15 +454,21 @@ class Session:
         """The figures of the run so far, as `--stats` writes them."""
         return self._runner.stats()
 
-    def dashboard(self, port: int = 0, *, host: str = "127.0.0.1", token_file: str | None = None, readonly: bool = False) -> str:
-        """Serve a page that shows the session as it runs, and return its address, token included; port 0 takes a free one.
+    def dashboard(
+        self, port: int = 0, *, host: str = "127.0.0.1", token_file: str | None = None, readonly: bool = False
+    ) -> str:
+        """Serve a page that shows the session as it runs, and return its address, token included; port 0 takes a free
+        one.
 
-        The page is there until the session is left (`with`) or the program ends. A host that others can reach needs a token file.
+        The page is there until the session is left (`with`) or the program ends. A host that others can reach needs a
+        token file.
         """
         from eddyline.dashboard.server import serve
 
         runner = self._runner
-        served = serve(runner.report_folder(), host, port, token_file=token_file, readonly=readonly, latest=runner.latest_report)
+        served = serve(
+            runner.report_folder(), host, port, token_file=token_file, readonly=readonly, latest=runner.latest_report
+        )
         served.start()
         self._served.append(served)
         return served.address
@@ -439,7 +481,12 @@ class Session:
     # -- inside
 
     def _declared(
-        self, name: str, schema: object, time: str, spans: tuple[str, str | None, str | None], sequence: str | None = None
+        self,
+        name: str,
+        schema: object,
+        time: str,
+        spans: tuple[str, str | None, str | None],
+        sequence: str | None = None,
     ) -> tuple[Stream, object]:
         """The stream that a call declares, and what it is read from; None: its rows are pushed."""
         known = self._runner.schema_of(name, schema)
@@ -448,7 +495,9 @@ class Session:
 
     def _stream(self, name: str) -> Stream:
         if not isinstance(name, str):
-            raise BindingProblem(f"{name!r} is no name of a stream", hint="its name as in CREATE STREAM, such as 'bids'")
+            raise BindingProblem(
+                f"{name!r} is no name of a stream", hint="its name as in CREATE STREAM, such as 'bids'"
+            )
         found = self.job.catalog.relation(name)
         if not isinstance(found, Stream):
             raise BindingProblem(f"{found.name} is a table", hint="rows come and go in streams; a table is read once")

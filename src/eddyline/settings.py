@@ -2,7 +2,8 @@
 
 Answer   `Settings` holds every option that SET or a query's WITH can change, with its default. `OPTIONS` says of each
          what it is for and which values it takes; the language reference is made from it.
-         Options for experiments are written `experiment.NAME`. Without the prefix they still work, and `unprefixed` names them.
+         Options for experiments are written `experiment.NAME`. Without the prefix they still work, and `unprefixed`
+         names them.
 Limits   Both engines accept every option; one that a driver has no use for changes nothing there.
 """
 
@@ -160,7 +161,9 @@ def _tree(name: str, value: Value) -> object:
         return text.lower()
     if text.startswith("("):
         return text
-    raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, mjoin, bjtree or a tree such as '((a b) c)'")
+    raise SettingProblem(
+        f"SET {name} does not take {value!r}", hint="auto, mjoin, bjtree or a tree such as '((a b) c)'"
+    )
 
 
 def _cores(name: str, value: Value) -> object:
@@ -191,7 +194,13 @@ def _purge(name: str, value: Value) -> object:
 #: Units of time that settings take, in microseconds: those of windows.
 _MICROS = {"microsecond": 1, "us": 1, "millisecond": 10**3, "ms": 10**3} | {
     name: seconds * 10**6
-    for names, seconds in (("second sec s", 1), ("minute min", 60), ("hour h", 3_600), ("day d", 86_400), ("week w", 604_800))
+    for names, seconds in (
+        ("second sec s", 1),
+        ("minute min", 60),
+        ("hour h", 3_600),
+        ("day d", 86_400),
+        ("week w", 604_800),
+    )
     for name in names.split()
 }
 
@@ -225,11 +234,15 @@ def _bytes(name: str, value: Value) -> object:
 #: Every option, in the order in which the reference shows them.
 OPTIONS: dict[str, SettingOption] = {
     "epoch_rows": SettingOption(_whole(1), "1, 2, …", "rows of all streams together that one embedded epoch takes"),
-    "plan": SettingOption(_tree, "auto | mjoin | bjtree | '((a b) c)'", "the join tree; a group of three or more is one mjoin node"),
+    "plan": SettingOption(
+        _tree, "auto | mjoin | bjtree | '((a b) c)'", "the join tree; a group of three or more is one mjoin node"
+    ),
     "probe": SettingOption(_word("hash", "loop"), "hash | loop", "how join partners are found", experiment=True),
     "on_late": SettingOption(_word("dead-letter", "error"), "dead-letter | error", "what a late row does"),
     "on_bad": SettingOption(_word("dead-letter", "error"), "dead-letter | error", "what an unreadable row does"),
-    "unbounded": SettingOption(_word("warn", "error"), "warn | error", "what an UNBOUNDED reference that nothing purges does"),
+    "unbounded": SettingOption(
+        _word("warn", "error"), "warn | error", "what an UNBOUNDED reference that nothing purges does"
+    ),
     "jit": SettingOption(
         _word("off", "bloom", "exact", "auto"),
         "off | auto",
@@ -237,18 +250,27 @@ OPTIONS: dict[str, SettingOption] = {
         experiment=("bloom", "exact"),
     ),
     "jit_control": SettingOption(
-        _word("one-sided", "probes", "chain", "auto"), "one-sided | probes | chain | auto", "how demand is tested", experiment=True
+        _word("one-sided", "probes", "chain", "auto"),
+        "one-sided | probes | chain | auto",
+        "how demand is tested",
+        experiment=True,
     ),
-    "cpu_budget": SettingOption(_cores, "'0.8 cores' | none", "CPU seconds per second of event time that all queries may use"),
+    "cpu_budget": SettingOption(
+        _cores, "'0.8 cores' | none", "CPU seconds per second of event time that all queries may use"
+    ),
     "memory_budget": SettingOption(_bytes, "'2 GB' | none", "state that all queries may hold"),
-    "over_budget": SettingOption(_word("error", "warn", "spill"), "error | warn | spill", "what happens when no plan fits the budgets"),
+    "over_budget": SettingOption(
+        _word("error", "warn", "spill"), "error | warn | spill", "what happens when no plan fits the budgets"
+    ),
     "plan_search": SettingOption(
         _word("two-layer", "finder", "mjoin", "bjtree"),
         "two-layer | finder | mjoin | bjtree",
         "how a join tree is looked for",
         experiment=True,
     ),
-    "route": SettingOption(_word("fixed", "lottery"), "fixed | lottery", "probe orders: the planner's, or the eddy's", experiment=True),
+    "route": SettingOption(
+        _word("fixed", "lottery"), "fixed | lottery", "probe orders: the planner's, or the eddy's", experiment=True
+    ),
     "scheduler": SettingOption(
         _word("lwo", "swf", "mqt"), "lwo | swf | mqt", "whose window is served next in a shared join", experiment=True
     ),
@@ -256,7 +278,9 @@ OPTIONS: dict[str, SettingOption] = {
     "share": SettingOption(_word("on", "off"), "on | off", "whether queries with the same joins share one"),
     "replan": SettingOption(_word("on", "off"), "on | off", "whether plans may change while running"),
     "shards": SettingOption(_whole(0), "0, 1, …", "shards on Spark; 0 takes one per core"),
-    "checkpoint_seconds": SettingOption(_seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"),
+    "checkpoint_seconds": SettingOption(
+        _seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"
+    ),
     "template_index": SettingOption(
         _index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"
     ),
@@ -264,10 +288,15 @@ OPTIONS: dict[str, SettingOption] = {
         _word("on", "off"), "on | off", "whether the index of a template follows what is asked for", experiment=True
     ),
     "template_batch": SettingOption(
-        _word("on", "off"), "on | off", "whether requests of one epoch share a scan, or each finds its rows alone", experiment=True
+        _word("on", "off"),
+        "on | off",
+        "whether requests of one epoch share a scan, or each finds its rows alone",
+        experiment=True,
     ),
     "heralds": SettingOption(
-        _word("auto", "on", "off"), "auto | on | off", "zones: skip or pass whole stretches of rows by their least and greatest values"
+        _word("auto", "on", "off"),
+        "auto | on | off",
+        "zones: skip or pass whole stretches of rows by their least and greatest values",
     ),
     "constraints": SettingOption(
         _word("prune", "check", "off"),
@@ -275,13 +304,21 @@ OPTIONS: dict[str, SettingOption] = {
         "event patterns: use constraints to end matches early, only check them, neither",
     ),
     "on_violation": SettingOption(
-        _word("dead-letter", "error"), "dead-letter | error", "what a row that breaks a promise, or an event that breaks a constraint, does"
+        _word("dead-letter", "error"),
+        "dead-letter | error",
+        "what a row that breaks a promise, or an event that breaks a constraint, does",
     ),
-    "unsatisfiable": SettingOption(_word("error", "warn"), "error | warn", "what an event pattern that can never match does"),
-    "punctuations": SettingOption(_word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"),
+    "unsatisfiable": SettingOption(
+        _word("error", "warn"), "error | warn", "what an event pattern that can never match does"
+    ),
+    "punctuations": SettingOption(
+        _word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"
+    ),
     "purge": SettingOption(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
     "propagate": SettingOption(
-        _propagate, "off | on | 100 | '10 seconds' | '1 minute'", "when the finished values of output columns are announced"
+        _propagate,
+        "off | on | 100 | '10 seconds' | '1 minute'",
+        "when the finished values of output columns are announced",
     ),
     "output_files": SettingOption(
         _word("auto", "each"),
@@ -290,7 +327,9 @@ OPTIONS: dict[str, SettingOption] = {
     ),
     "output_seconds": SettingOption(_seconds, "0, 0.5, …", "age at which a file of gathered results is closed"),
     "most_results": SettingOption(
-        _whole(1), "1, 2, …", "results of one row beyond which a warning names the query and the row's key, once per query"
+        _whole(1),
+        "1, 2, …",
+        "results of one row beyond which a warning names the query and the row's key, once per query",
     ),
     "lease": SettingOption(
         _lease,

@@ -1,4 +1,5 @@
-"""NEXMark as a benchmark: every query has a text for Flink, all engines get the same rows, the table is made of the files."""
+"""NEXMark as a benchmark: every query has a text for Flink, all engines get the same rows, the table is made of the
+files."""
 
 import json
 import re
@@ -16,7 +17,9 @@ def test_every_example_has_a_text_for_flink_that_reads_the_same_streams():
     assert set(engines.present()) - set(texts) == {"q6"}
     assert "OVER" in engines.cannot("flink", "q6") and engines.cannot("embedded", "q6") == ""
     for query in texts:
-        read = {name for name in streams.STREAMS if re.search(rf"(FROM|JOIN|TABLE) {name}\b|, {name} [A-Z]\b", texts[query])}
+        read = {
+            name for name in streams.STREAMS if re.search(rf"(FROM|JOIN|TABLE) {name}\b|, {name} [A-Z]\b", texts[query])
+        }
         assert read == set(engines.reads(query)), query
 
 

@@ -1,4 +1,5 @@
-"""Environments of other systems: one that is missing is named, one that cannot be made says why, and the switch goes on without it."""
+"""Environments of other systems: one that is missing is named, one that cannot be made says why, and the switch goes on
+without it."""
 
 import json
 
@@ -15,7 +16,19 @@ from bench.peers import __main__ as switch
 def test_a_peer_that_is_not_installed_is_left_out_and_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EDDYLINE_PEERS", str(tmp_path / "peers"))
     monkeypatch.setenv("EDDYLINE_BENCH_DATA", str(tmp_path / "data"))
-    arguments = ["--runner", "duckdb", "bytewax", "--workload", "W1", "--rows", "300", "--repeats", "1", "--results", str(tmp_path)]
+    arguments = [
+        "--runner",
+        "duckdb",
+        "bytewax",
+        "--workload",
+        "W1",
+        "--rows",
+        "300",
+        "--repeats",
+        "1",
+        "--results",
+        str(tmp_path),
+    ]
     assert switch.main(arguments) == 0
     assert "bytewax is left out: not installed: make bench-peers-setup" in capsys.readouterr().err
     record = json.loads(next(tmp_path.glob("*.json")).read_text())
@@ -78,7 +91,19 @@ def test_flink_ties_every_stream_to_the_first_by_time_and_to_all_by_microseconds
 
 def test_rounds_are_added_to_an_earlier_run_of_the_same_contenders(tmp_path, monkeypatch):
     monkeypatch.setenv("EDDYLINE_BENCH_DATA", str(tmp_path / "data"))
-    arguments = ["--runner", "duckdb", "--workload", "W1", "--rows", "300", "--repeats", "1", "--results", str(tmp_path), "--add"]
+    arguments = [
+        "--runner",
+        "duckdb",
+        "--workload",
+        "W1",
+        "--rows",
+        "300",
+        "--repeats",
+        "1",
+        "--results",
+        str(tmp_path),
+        "--add",
+    ]
     for rounds in (1, 2):
         assert switch.main(arguments) == 0
         record = json.loads(next(tmp_path.glob("*.json")).read_text())

@@ -61,7 +61,19 @@ def test_the_switch_writes_one_result_file_per_workload(tmp_path, monkeypatch, c
 def test_runners_that_disagree_are_noticed(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EDDYLINE_BENCH_DATA", str(tmp_path / "data"))
     monkeypatch.setitem(switch.RUNNERS, "forgetful", (__name__, {}))
-    arguments = ["--runner", "duckdb", "forgetful", "--workload", "W1", "--rows", "300", "--repeats", "1", "--results", str(tmp_path)]
+    arguments = [
+        "--runner",
+        "duckdb",
+        "forgetful",
+        "--workload",
+        "W1",
+        "--rows",
+        "300",
+        "--repeats",
+        "1",
+        "--results",
+        str(tmp_path),
+    ]
     assert switch.main(arguments) == 1
     assert "the numbers of results differ" in capsys.readouterr().err
 

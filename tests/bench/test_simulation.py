@@ -59,11 +59,14 @@ def test_the_work_is_what_a_plain_loop_finds(counted: bool, buckets: int) -> Non
                 visited[strip] += 1
                 expected[strip] += key[c] == key[t]
         assert matches[t - first].tolist() == expected
-        assert job.cost[t - first] == pytest.approx([0.01 + 0.004 * v + 0.02 * e for v, e in zip(visited, expected, strict=True)])
+        assert job.cost[t - first] == pytest.approx(
+            [0.01 + 0.004 * v + 0.02 * e for v, e in zip(visited, expected, strict=True)]
+        )
 
 
 def released_plainly(job: Work, played: Played, early: bool) -> tuple[list[list[tuple[int, float]]], list[float]]:
-    """Per window (row, release) of every result, in the order of release: the same units, all results held one by one."""
+    """Per window (row, release) of every result, in the order of release: the same units, all results held one by
+    one."""
     rows, windows = job.cost.shape
     now = 0.0
     out: list[list[tuple[int, float]]] = [[] for _ in range(windows)]
@@ -76,7 +79,9 @@ def released_plainly(job: Work, played: Played, early: bool) -> tuple[list[list[
         begun.append(now)
         a, b = job.starts[t * windows + level], job.starts[t * windows + level + 1]
         made[t] += [(k, now + job.ready[k]) for k in range(a, b)]
-        strip_of = {k: s for s in range(windows) for k in range(job.starts[t * windows + s], job.starts[t * windows + s + 1])}
+        strip_of = {
+            k: s for s in range(windows) for k in range(job.starts[t * windows + s], job.starts[t * windows + s + 1])
+        }
         ended = now + job.cost[t, level]
         for q in range(level, windows):
             for k, ready in made[t]:
@@ -144,7 +149,9 @@ def entries_plainly(job: Work, played: Played, early: bool) -> int:
         reached[t] = level + 1
         oldest = next((r for r in range(rows) if reached[r] < windows), rows)
         # Results of the oldest row that has not finished go out as they are made.
-        waiting = [r for r in range(oldest + early, rows) if 0 < reached[r] < windows and matches[r, : reached[r]].any()]
+        waiting = [
+            r for r in range(oldest + early, rows) if 0 < reached[r] < windows and matches[r, : reached[r]].any()
+        ]
         most = max(most, len(waiting))
     return most
 
@@ -175,13 +182,14 @@ def most_results_of_a_row(job: Work) -> int:
 
 
 def test_a_row_whose_few_results_do_not_fit_looks_again() -> None:
-    """Two rows at once, windows of one and ten rows that all join, a second each, and no room: the second row's first strip is
+    """Two rows at once, windows of one and ten rows that all join, a second each, and no room: the second row's first
+    strip is
     looked at when it is answered for the small window, and again for the large one."""
     job = at_once(2, [1, 10], 1.0)
     free, bounded = play(job, "mqt"), play(job, "mqt", room=0)
     assert free.units.tolist() == bounded.units.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
-    # Small window: made after one and two seconds. Large one: the first row's after 1 and from 3 on, the second row's first one as that
-    # row has finished, after 11; looking again all ten come from 12 on.
+    # Small window: made after one and two seconds. Large one: the first row's after 1 and from 3 on, the second row's
+    # first one as that row has finished, after 11; looking again all ten come from 12 on.
     assert free.mean.tolist() == pytest.approx([1.5, (1 + sum(range(3, 12)) + 11 + sum(range(12, 21))) / 20])
     assert bounded.mean.tolist() == pytest.approx([1.5, (1 + sum(range(3, 12)) + sum(range(12, 22))) / 20])
     assert (free.ended, bounded.ended) == pytest.approx((20.0, 21.0))
@@ -189,7 +197,8 @@ def test_a_row_whose_few_results_do_not_fit_looks_again() -> None:
 
 
 def test_where_many_results_do_not_fit_the_oldest_row_goes_first() -> None:
-    """The same with a small window that is a third of the large one: nothing is looked at twice, the order is that of LWO."""
+    """The same with a small window that is a third of the large one: nothing is looked at twice, the order is that of
+    LWO."""
     job = at_once(2, [1, 3], 1.0)
     free, bounded = play(job, "mqt"), play(job, "mqt", room=0)
     assert free.units.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]

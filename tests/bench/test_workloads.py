@@ -40,7 +40,9 @@ def test_the_same_seed_gives_the_same_rows_and_files_only_cut_them(tmp_path):
 def test_a_factor_makes_streams_longer_not_faster(tmp_path):
     once, four = (workloads.make("W1", factor, rows=2_000, folder=tmp_path) for factor in (1, 4))
     assert columns(four, "a").num_rows == 8_000
-    last_once, last_four = (columns(one, "a")["ts"].cast("int64").to_numpy()[-1] - workloads.ORIGIN for one in (once, four))
+    last_once, last_four = (
+        columns(one, "a")["ts"].cast("int64").to_numpy()[-1] - workloads.ORIGIN for one in (once, four)
+    )
     assert last_four / last_once == pytest.approx(4, rel=0.01)
 
 
@@ -63,6 +65,8 @@ def test_the_job_names_each_pair_of_the_clique_once(tmp_path):
     assert text.count("files_per_batch=2") == 4
     assert text.count("[RANGE 1200 SECONDS]") == 4
     assert [
-        part for part in ("a.ab = b.ab", "a.ac = c.ac", "a.ad = d.ad", "b.bc = c.bc", "b.bd = d.bd", "c.cd = d.cd") if part not in text
+        part
+        for part in ("a.ab = b.ab", "a.ac = c.ac", "a.ad = d.ad", "b.bc = c.bc", "b.bd = d.bd", "c.cd = d.cd")
+        if part not in text
     ] == []
     assert "SET epoch_rows = 100;" in text

@@ -1,4 +1,5 @@
-"""One browser, one embedded job and one on Spark for all tests of the page. Without a browser nothing here is collected."""
+"""One browser, one embedded job and one on Spark for all tests of the page. Without a browser nothing here is
+collected."""
 
 from __future__ import annotations
 

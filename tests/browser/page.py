@@ -107,7 +107,14 @@ class Page:
 @contextmanager
 def opened() -> Iterator[Page]:
     options = webdriver.ChromeOptions()
-    for one in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--lang=en"):
+    for one in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--lang=en",
+    ):
         options.add_argument(one)
     options.add_argument(f"--window-size={DESK[0]},{DESK[1]}")
     options.binary_location = shutil.which("chromium") or ""

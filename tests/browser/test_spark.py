@@ -51,5 +51,15 @@ def test_figures_of_the_report_are_those_of_stats(on_spark: Job) -> None:
     stats = job.stop()
     document = read_json(ReportPlaces(job.state).report)
     assert document["state_of_job"] == "ended"
-    for key in ("rows_in", "late", "bad", "results", "epochs", "elapsed_s", "operators", "peak_stored_rows", "frontiers"):
+    for key in (
+        "rows_in",
+        "late",
+        "bad",
+        "results",
+        "epochs",
+        "elapsed_s",
+        "operators",
+        "peak_stored_rows",
+        "frontiers",
+    ):
         assert document["stats"][key] == stats[key], key

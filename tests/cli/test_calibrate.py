@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from eddyline.cli.__main__ import main
-from eddyline.plan.budget import SHIPPED, SHIPPED_INDEX, costs_path, index_costs, keep_costs, unit_costs
+from eddyline.plan.tree.budget import SHIPPED, SHIPPED_INDEX, costs_path, index_costs, keep_costs, unit_costs
 
 
-def test_measures_prints_and_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measures_prints_and_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert main(["lab", "calibrate", "--repeats", "1", "--dry-run"]) == 0
     dry = json.loads(capsys.readouterr().out)

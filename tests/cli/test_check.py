@@ -35,12 +35,20 @@ def test_what_grows_for_ever_is_a_warning(tmp_path: Path, capsys: pytest.Capture
     [
         ("CREATE QUERY q AS SELECT itm FROM bids", "itm"),
         ("SELEC", "SELEC"),
-        ("CREATE QUERY q WITH (plan = '(a z)') AS SELECT a.item FROM asks a, bids b", "the plan names z, which is not in FROM"),
+        (
+            "CREATE QUERY q WITH (plan = '(a z)') AS SELECT a.item FROM asks a, bids b",
+            "the plan names z, which is not in FROM",
+        ),
         ("SET plan = '(a z)'; EXPLAIN SELECT a.item FROM asks a, bids b", "the plan names z, which is not in FROM"),
-        ("SET unbounded = 'error'; CREATE QUERY q AS SELECT a.item FROM asks a, bids b", "the store of asks (a) grows for ever"),
+        (
+            "SET unbounded = 'error'; CREATE QUERY q AS SELECT a.item FROM asks a, bids b",
+            "the store of asks (a) grows for ever",
+        ),
     ],
 )
-def test_a_problem_is_told_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
+def test_a_problem_is_told_with_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
     assert check(tmp_path, text) == 2
     printed = capsys.readouterr()
     assert message in printed.err and "no problem found" not in printed.out
@@ -51,4 +59,6 @@ def test_streams_of_requests_keep_nothing_for_ever(tmp_path: Path, capsys: pytes
     CREATE TEMPLATE t AS SELECT item, COUNT(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY item;
     CREATE REQUESTS asking (id BIGINT, item BIGINT, ts TIMESTAMP) FOR t WITH (time = 'ts');"""
     assert check(tmp_path, text) == 0
-    assert capsys.readouterr().out.endswith("job.sql: 3 streams, 0 tables, 0 queries, 0 sinks, 1 template; no problem found\n")
+    assert capsys.readouterr().out.endswith(
+        "job.sql: 3 streams, 0 tables, 0 queries, 0 sinks, 1 template; no problem found\n"
+    )

@@ -1,4 +1,5 @@
-"""`eddyline demo`: data, a run, results and state, with nothing to prepare. Its engine on Spark is that of `eddyline run`."""
+"""`eddyline demo`: data, a run, results and state, with nothing to prepare. Its engine on Spark is that of `eddyline
+run`."""
 
 from __future__ import annotations
 
@@ -24,12 +25,16 @@ def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         said = capsys.readouterr().out
         figures = json.loads((tmp_path / "demo" / "stats.json").read_text())
         assert figures["results"]["per_minute"] == 2 and all(figures["results"].values())
-        assert "eddyline run demo/job.sql --engine embedded --once --out demo/results --checkpoint demo/checkpoint" in said
+        assert (
+            "eddyline run demo/job.sql --engine embedded --once --out demo/results --checkpoint demo/checkpoint" in said
+        )
         assert all(f"{name}: {count:,} results" in said for name, count in figures["results"].items())
         assert "embedded checkpoint, format 6" in said and "more rows" in said
         # Rows stored for the join without windows: flat with punctuations, ever more without.
         lines = {line.split()[1]: line for line in said.splitlines() if line.startswith(("│ on ", "│ off "))}
-        flat, growing = ([int(cell.replace(",", "")) for cell in re.findall(r"[0-9,]+", lines[name])] for name in ("on", "off"))
+        flat, growing = (
+            [int(cell.replace(",", "")) for cell in re.findall(r"[0-9,]+", lines[name])] for name in ("on", "off")
+        )
         assert max(flat[2:]) <= 1.5 * min(flat[2:]) and growing[-1] > 1.8 * growing[2] > 1.5 * flat[-1]
         assert set(figures["results"]) <= {path.name for path in (tmp_path / "demo" / "results").iterdir()}
 
@@ -43,5 +48,7 @@ def test_make_setup_compiles_what_the_demo_needs(engine: str, tmp_path: Path) ->
     subprocess.run(["make", "kernels", f"VENV={venv}"], cwd=ROOT, env=environment, check=True)
     compiled = {path.name for path in cache.rglob("*.nbc")}
     assert compiled
-    subprocess.run([sys.executable, "-m", "eddyline", "demo", "--engine", engine], cwd=tmp_path, env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "eddyline", "demo", "--engine", engine], cwd=tmp_path, env=environment, check=True
+    )
     assert {path.name for path in cache.rglob("*.nbc")} == compiled

@@ -39,7 +39,9 @@ def test_each_kind_writes_and_prints(tmp_path, capsys, kind, streams):
 
 
 def test_own_options_reach_the_generator(tmp_path, capsys):
-    command("clique", "--out", str(tmp_path), "--sources", "3", "--dmax", "5", "--last-factor", "100", "--seconds", "100")
+    command(
+        "clique", "--out", str(tmp_path), "--sources", "3", "--dmax", "5", "--last-factor", "100", "--seconds", "100"
+    )
     assert pq.read_table(tmp_path / "c").column_names == ["x2", "x3", "ts"]
     assert pq.read_table(tmp_path / "c")["x2"].to_numpy().max() > 5
     assert capsys.readouterr().out.count("CREATE STREAM") == 3

@@ -8,14 +8,19 @@ import json
 import pytest
 
 from eddyline.cli.__main__ import main
-from eddyline.plan.budget import SHIPPED_INDEX
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.workload import Workload
-from eddyline.plan.index_costs import IndexCosts
+from eddyline.plan.tree.budget import SHIPPED_INDEX
 from tests.oracle.index_choice import price
 
 WORKLOAD = {
     "attributes": {"A": {"values": 2048}, "B": {"values": 2048}, "C": {"values": 2048}},
-    "patterns": [{"on": ["A"], "weight": 4}, {"on": ["A", "B"], "weight": 1}, {"on": ["B"], "weight": 3}, {"on": ["C"], "weight": 2}],
+    "patterns": [
+        {"on": ["A"], "weight": 4},
+        {"on": ["A", "B"], "weight": 1},
+        {"on": ["B"], "weight": 3},
+        {"on": ["C"], "weight": 2},
+    ],
     "row_rate": 1,
     "request_rate": 1,
     "window_rows": 16,

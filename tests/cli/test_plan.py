@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from eddyline.cli import plan
+from eddyline.cli.plans import plan
 from eddyline.errors import PlanProblem
-from eddyline.plan.budget import SHIPPED
+from eddyline.plan.tree.budget import SHIPPED
 
 GRAPH = {
     "streams": {
@@ -33,7 +33,9 @@ def eddyline(tmp_path, capsys):
     def call(*words: str) -> dict[str, object]:
         parser = argparse.ArgumentParser(prog="eddyline")
         plan.add_parser(parser.add_subparsers(required=True))
-        args = parser.parse_args(["plan", *(word.replace("graph.json", str(tmp_path / "graph.json")) for word in words)])
+        args = parser.parse_args(
+            ["plan", *(word.replace("graph.json", str(tmp_path / "graph.json")) for word in words)]
+        )
         assert args.run(args) == 0
         return json.loads(capsys.readouterr().out)
 
@@ -56,13 +58,20 @@ def test_a_qualified_tree(eddyline):
 @pytest.mark.parametrize("search", ["two-layer", "finder"])
 def test_nothing_fits(eddyline, search):
     answer = eddyline("graph.json", "--cpu", "5000", "--memory", "2500", "--search", search)
-    assert (answer["outcome"], answer["tree"], answer["cpu"], answer["memory"], answer["bound"]) == ("none", None, 5625, 2000, "cpu")
+    assert (answer["outcome"], answer["tree"], answer["cpu"], answer["memory"], answer["bound"]) == (
+        "none",
+        None,
+        5625,
+        2000,
+        "cpu",
+    )
     assert eddyline("graph.json", "--cpu", "6000", "--memory", "1000", "--search", search)["bound"] == "memory"
 
 
 def test_each_search(eddyline):
     outcomes = {
-        search: eddyline("graph.json", "--cpu", "8000", "--memory", "5000", "--search", search)["outcome"] for search in plan.METHODS
+        search: eddyline("graph.json", "--cpu", "8000", "--memory", "5000", "--search", search)["outcome"]
+        for search in plan.METHODS
     }
     assert outcomes == {"two-layer": "mjoin", "finder": "jtree", "mjoin": "mjoin", "bjtree": "bjtree"}
 
@@ -75,12 +84,21 @@ def test_default_costs_and_standard_input(eddyline, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setattr(
         "sys.stdin",
-        io.StringIO(json.dumps({"streams": {"a": {"rate": 20, "window": 5}, "b": {"rate": 20, "window": 5}}, "joins": [["a", "b", 0.05]]})),
+        io.StringIO(
+            json.dumps(
+                {
+                    "streams": {"a": {"rate": 20, "window": 5}, "b": {"rate": 20, "window": 5}},
+                    "joins": [["a", "b", 0.05]],
+                }
+            )
+        ),
     )
     answer = eddyline("-", "--cpu", "1", "--memory", "200")
     assert (answer["outcome"], answer["tree"], answer["memory"]) == ("mjoin", "(a b)", 200)
     costs = SHIPPED
-    assert answer["cpu"] == pytest.approx(40 * (costs.arrive + costs.keep + costs.probe) + 2 * 20 * 20 * 5 * 0.05 * costs.join)
+    assert answer["cpu"] == pytest.approx(
+        40 * (costs.arrive + costs.keep + costs.probe) + 2 * 20 * 20 * 5 * 0.05 * costs.join
+    )
 
 
 @pytest.mark.parametrize("streams", [4, 8])
@@ -93,7 +111,9 @@ def test_plot(eddyline, tmp_path, streams):
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 5_000
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"streams": {"a": {"rate": 1, "window": 1}}, "costs": {"pair": 1}}', b"\xff\xfe\x00"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"streams": {"a": {"rate": 1, "window": 1}}, "costs": {"pair": 1}}', b"\xff\xfe\x00"]
+)
 def test_refused_files(eddyline, tmp_path, content):
     (tmp_path / "graph.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(PlanProblem) as problem:

@@ -29,12 +29,16 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s").mkdir()
     (tmp_path / "job.sql").write_text(JOB)
-    (tmp_path / "more.sql").write_text("CREATE QUERY high AS SELECT k FROM s WHERE k > 5; CREATE SINK side FOR high WITH (path='side');")
+    (tmp_path / "more.sql").write_text(
+        "CREATE QUERY high AS SELECT k FROM s WHERE k > 5; CREATE SINK side FOR high WITH (path='side');"
+    )
     return tmp_path
 
 
 def feed(number: int, *values: tuple[int, int]) -> None:
-    table = pa.table({"k": [k for k, _ in values], "ts": pa.array([ts * 1_000_000 for _, ts in values], pa.timestamp("us"))})
+    table = pa.table(
+        {"k": [k for k, _ in values], "ts": pa.array([ts * 1_000_000 for _, ts in values], pa.timestamp("us"))}
+    )
     parquet.write_table(table, "s/.hidden")
     os.rename("s/.hidden", f"s/{number}.parquet")
 
@@ -59,7 +63,11 @@ def test_a_running_job(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-m", "eddyline.cli", "run", "job.sql", "--checkpoint", "ck", "--out", "out", "--quiet"]
     process = subprocess.Popen(command, cwd=work, env=os.environ)
     try:
-        wait(lambda: Path("ck/checkpoint.json").exists() and '"newest": 3000000' in Path("ck/checkpoint.json").read_text())
+        wait(
+            lambda: (
+                Path("ck/checkpoint.json").exists() and '"newest": 3000000' in Path("ck/checkpoint.json").read_text()
+            )
+        )
         assert main(["query", "add", "more.sql", "--job", "ck"]) == 0
         wait(lambda: listed(capsys).get("high", ("", 0, 0))[0] == "running")
         assert listed(capsys)["high"] == ("running", 3_000_000, None)
@@ -85,7 +93,10 @@ def test_what_is_wrong_never_reaches_the_job(work: Path, capsys: pytest.CaptureF
         ("CREATE QUERY q AS SELEC k FROM s", "SELEC"),
         ("CREATE QUERY q AS SELECT z FROM s", "z"),
         ("CREATE QUERY base AS SELECT k FROM s", "already"),
-        ("CREATE QUERY q AS SELECT x.k FROM s x, s y; SET plan = '((x z) y)'; CREATE QUERY r AS SELECT x.k FROM s x, s y", "z"),
+        (
+            "CREATE QUERY q AS SELECT x.k FROM s x, s y; SET plan = '((x z) y)'; CREATE QUERY r AS SELECT x.k FROM s x, s y",
+            "z",
+        ),
         ("SET seed = 1", "no query"),
     ):
         (work / "bad.sql").write_text(text)

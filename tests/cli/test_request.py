@@ -17,8 +17,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import Malformed, read_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import Malformed, read_record
 
 JOB = """
 CREATE STREAM packets (src STRING, len BIGINT, ts TIMESTAMP) WITH (format='parquet', path='packets', time='ts');
@@ -43,7 +43,8 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def once_asked(act: Callable[..., object], *given: object) -> None:
-    """Act as soon as the job has taken up a further request: records are carried out in order, and one behind it has been answered."""
+    """Act as soon as the job has taken up a further request: records are carried out in order, and one behind it has
+    been answered."""
     folder = ControlFolder("ck")
     before = folder.waiting(0)
 
@@ -97,9 +98,14 @@ def test_a_running_job_answers(job: subprocess.Popen[bytes], capfdbinary: pytest
     assert code == 0 and out.splitlines()[0] == '"n","_ts"' and out.splitlines()[1].startswith("2,")
     code, out, _ = asked(capfdbinary, "REQUEST src, n FROM traffic WHERE src = 'c'")
     assert code == 0 and "src" in out and "REQUEST" not in out.split("src")[0]
-    Path("asks.sql").write_text("REQUEST n FROM traffic GROUP BY ();\nREQUEST bytes FROM traffic [RANGE 1 SECOND] GROUP BY ();\n")
+    Path("asks.sql").write_text(
+        "REQUEST n FROM traffic GROUP BY ();\nREQUEST bytes FROM traffic [RANGE 1 SECOND] GROUP BY ();\n"
+    )
     code, out, _ = asked(capfdbinary, "--file", "asks.sql", "--format", "jsonl")
-    assert code == 0 and [json.loads(line).get("n", json.loads(line).get("bytes")) for line in out.splitlines()] == [3, 4]
+    assert code == 0 and [json.loads(line).get("n", json.loads(line).get("bytes")) for line in out.splitlines()] == [
+        3,
+        4,
+    ]
     assert not list(Path("ck/control/answers").iterdir())
 
 
@@ -145,7 +151,9 @@ def test_a_job_that_never_started(work: Path, capfdbinary: pytest.CaptureFixture
     assert code == 2 and not out and "there is no job in ck" in err and "run … --checkpoint DIR" in err
 
 
-def test_a_job_that_is_killed_meanwhile(job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_job_that_is_killed_meanwhile(
+    job: subprocess.Popen[bytes], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     once_asked(job.kill)
     code, out, err = asked(capfdbinary, "n FROM traffic", "--as-of", "1970-01-01 01:00:00")
     assert code == 2 and not out and "the job in ck has stopped" in err

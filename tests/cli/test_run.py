@@ -64,7 +64,23 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_results_are_files_in_time_order(work: Path) -> None:
-    assert main(["run", "job.sql", "--engine", "embedded", "--once", "--out", "results/", "--stats", "stats.json", "--quiet"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "job.sql",
+                "--engine",
+                "embedded",
+                "--once",
+                "--out",
+                "results/",
+                "--stats",
+                "stats.json",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     import duckdb
 
     expected = duckdb.sql(
@@ -85,7 +101,17 @@ def test_results_are_files_in_time_order(work: Path) -> None:
     assert stats["rows_in"] == {"auctions": 600, "bids": 1200}
     assert stats["epochs"] == len(stats["epoch_seconds"]) >= 3
     assert "tree: ((a b) c)" in stats["plan"]["pairs"]
-    wanted = {"elapsed_s", "late", "bad", "partials_produced", "probes", "peak_stored_rows", "stored_rows", "peak_state_bytes", "operators"}
+    wanted = {
+        "elapsed_s",
+        "late",
+        "bad",
+        "partials_produced",
+        "probes",
+        "peak_stored_rows",
+        "stored_rows",
+        "peak_state_bytes",
+        "operators",
+    }
     assert wanted <= stats.keys()
     assert stats["partials_produced"] > 0 and isinstance(stats["peak_stored_rows"], int)
 
@@ -119,7 +145,13 @@ def test_late_and_bad_rows_are_kept_with_their_reason(work: Path) -> None:
 @pytest.mark.parametrize("setting", ["on_late", "on_bad"])
 def test_late_and_bad_rows_can_stop_the_job(work: Path, setting: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad = pa.array(["x"]) if setting == "on_bad" else pa.array(["1"])
-    write(work / "data/bids/9.parquet", item_id=pa.array([1]), bidder=pa.array([1]), price=bad, ts=pa.array([5], pa.timestamp("us")))
+    write(
+        work / "data/bids/9.parquet",
+        item_id=pa.array([1]),
+        bidder=pa.array([1]),
+        price=bad,
+        ts=pa.array([5], pa.timestamp("us")),
+    )
     (work / "job.sql").write_text(f"SET {setting} = 'error';" + JOB)
     assert main(["run", "job.sql", "--once", "--quiet"]) == 2
     assert setting in capsys.readouterr().err
@@ -194,14 +226,18 @@ def test_explain_analyze_says_what_was_done(work: Path, capsys: pytest.CaptureFi
     assert "join a⋈b: " in shown and "partial results" in shown and "results: " in shown
 
 
-def test_without_spark_there_is_a_hint(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_spark_there_is_a_hint(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("eddyline.cli.run.find_spec", lambda name: None)
     assert main(["run", "job.sql", "--engine", "spark", "--once"]) == 2
     assert "eddyline[spark]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("stats", ["missing/stats.json", "data"])
-def test_a_file_for_figures_is_checked_before_the_run(work: Path, stats: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_for_figures_is_checked_before_the_run(
+    work: Path, stats: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "job.sql", "--once", "--out", "results", "--stats", stats, "--quiet"]) == 2
     said = capsys.readouterr().err
     assert f"--stats {stats}" in said and "hint:" in said and not (work / "results").exists()
@@ -237,4 +273,6 @@ def test_folders_that_the_job_needs_are_not_emptied(
         error = capsys.readouterr().err
         assert said in error and "hint:" in error and "--overwrite" not in error
     assert sorted((work / "data").rglob("*")) == before
-    assert sorted(file.name for file in work.rglob("eddyline.json")) == ["eddyline.json"] * ("state" in "".join(options))
+    assert sorted(file.name for file in work.rglob("eddyline.json")) == ["eddyline.json"] * (
+        "state" in "".join(options)
+    )

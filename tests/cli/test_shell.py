@@ -46,13 +46,17 @@ def typed(*lines: str) -> tuple[str, Shell]:
     return output.getvalue(), shell
 
 
-def piped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, *files: str) -> tuple[int, str]:
+def piped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, *files: str
+) -> tuple[int, str]:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     code = main(["shell", *files])
     return code, capsys.readouterr().out
 
 
-def test_a_select_is_shown_as_a_table(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_select_is_shown_as_a_table(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, said = piped(monkeypatch, capsys, "SELECT item, price\nFROM bids\nWHERE price > 100;\n", "bids.csv")
     assert code == 0
     assert "CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP)" in said
@@ -80,12 +84,16 @@ def test_mistakes_are_shown_with_their_hint_and_end_nothing(
     assert "3 rows in " in said
 
 
-def test_the_last_statement_needs_no_semicolon(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_statement_needs_no_semicolon(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, said = piped(monkeypatch, capsys, "SELECT price FROM bids", "bids.csv")
     assert (code, "3 rows in " in said) == (0, True)
 
 
-def test_job_files_are_carried_out(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_job_files_are_carried_out(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (work / "job.sql").write_text(
         "CREATE STREAM b (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (format='csv', path='bids.csv', time='ts');\n"
         "CREATE QUERY dear AS SELECT item FROM b WHERE price > 250;\n"
@@ -102,7 +110,9 @@ def test_job_files_are_carried_out(work: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_settings_hold_for_what_follows(work: Path) -> None:
-    said, shell = typed(".open bids bids.csv", "SET epoch_rows = 1;", "EXPLAIN SELECT price FROM bids;", "SELECT price FROM bids;")
+    said, shell = typed(
+        ".open bids bids.csv", "SET epoch_rows = 1;", "EXPLAIN SELECT price FROM bids;", "SELECT price FROM bids;"
+    )
     assert shell.mistakes == 0
     assert "epoch_rows = 1" in said
     assert "3 rows in " in said
@@ -158,7 +168,9 @@ def test_columns_are_inferred_from_every_format(work: Path) -> None:
         "CREATE STREAM p (n INT, at TIMESTAMP, tags STRING[], day DATE, shop STRING) WITH (format = 'parquet', path = 'p', time = 'at')"
     )
     assert [text.split()[0] for text in found.left_out] == ["_ts"]
-    Path("j.jsonl").write_text('{"a": 1, "noted": "2024-01-01 00:00:00.5", "b": "x"}\n{"a": 2, "noted": null, "b": "y"}\n')
+    Path("j.jsonl").write_text(
+        '{"a": 1, "noted": "2024-01-01 00:00:00.5", "b": "x"}\n{"a": 2, "noted": null, "b": "y"}\n'
+    )
     assert render(declaration("j", "j.jsonl").statement) == (
         "CREATE STREAM j (a BIGINT, noted TIMESTAMP, b STRING) WITH (format = 'jsonl', path = 'j.jsonl', time = 'noted')"
     )
@@ -171,7 +183,9 @@ def test_columns_are_inferred_from_every_format(work: Path) -> None:
 
 def test_an_opened_file_can_be_read(work: Path) -> None:
     """What was inferred fits what the readers make of the file, compressed or not."""
-    Path("j.jsonl").write_text('{"a": 1, "ts": "2024-01-01 00:00:00.5", "b": {"c": 1}}\n{"a": 2, "ts": "2024-01-01 00:00:01", "b": null}\n')
+    Path("j.jsonl").write_text(
+        '{"a": 1, "ts": "2024-01-01 00:00:00.5", "b": {"c": 1}}\n{"a": 2, "ts": "2024-01-01 00:00:01", "b": null}\n'
+    )
     with gzip.open("t.tsv.gz", "wt") as file:
         file.write("a\tname\n1\tone\n2\ttwo\n")
     said, shell = typed(".open j j.jsonl", ".open t t.tsv.gz", "SELECT j.a, t.name FROM j, t WHERE j.a = t.a;")
@@ -196,7 +210,11 @@ def test_what_cannot_be_inferred_is_refused(work: Path) -> None:
     Path("empty").mkdir()
     Path("notes.txt").write_text("x")
     Path("broken.parquet").write_text("x")
-    for path, message in (("empty", "holds no files"), ("notes.txt", "is not known"), ("broken.parquet", "cannot be found out")):
+    for path, message in (
+        ("empty", "holds no files"),
+        ("notes.txt", "is not known"),
+        ("broken.parquet", "cannot be found out"),
+    ):
         with pytest.raises(SourceProblem, match=message):
             declaration("x", path)
     assert stem("data/my bids.csv.gz") == "my_bids"

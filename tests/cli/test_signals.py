@@ -1,4 +1,5 @@
-"""SIGINT and SIGTERM at every stage of a command: it ends soon, without a traceback, and the same command then continues."""
+"""SIGINT and SIGTERM at every stage of a command: it ends soon, without a traceback, and the same command then
+continues."""
 
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ LOADING = [
     "pyarrow",
     "eddyline.session",
     "job.sql",
-    "eddyline.language.grammar",
+    "eddyline.language.grammar.grammar",
 ]
-RUNNING = ["numba", "eddyline.runtime.pipeline", "data"]
+RUNNING = ["numba", "eddyline.runtime.engine.pipeline", "data"]
 
 
 @pytest.fixture
@@ -80,7 +81,8 @@ def command(job: Path, *more: str) -> list[str]:
 
 
 def begun(line: list[str]) -> subprocess.Popen[str]:
-    """A process behind Python's own start, which takes 26 ms of processor time, however crowded the machine is; more on a slower one."""
+    """A process behind Python's own start, which takes 26 ms of processor time, however crowded the machine is; more on
+    a slower one."""
     process, start = subprocess.Popen(line, stderr=subprocess.PIPE, text=True), 0.1 * slowness()
     while sum(psutil.Process(process.pid).cpu_times()[:2]) < start:
         time.sleep(0.005)
@@ -117,9 +119,16 @@ def test_a_signal_while_modules_are_loaded_ends_the_process_by_that_signal(job: 
 
 def test_nothing_is_loaded_before_signals_are_set_up() -> None:
     """Each module takes a millisecond or more in which a SIGINT would end in a traceback."""
-    source = "import sys; before = {*sys.modules}; import eddyline.cli.__main__; print(*sorted({*sys.modules} - before))"
+    source = (
+        "import sys; before = {*sys.modules}; import eddyline.cli.__main__; print(*sorted({*sys.modules} - before))"
+    )
     found = subprocess.run(
-        [sys.executable, "-S", "-c", source], capture_output=True, text=True, timeout=_PATIENCE, check=True, env=_paths()
+        [sys.executable, "-S", "-c", source],
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=True,
+        env=_paths(),
     )
     assert found.stdout.split() == ["__future__", "eddyline", "eddyline.cli", "eddyline.cli.__main__"]
 
@@ -158,7 +167,12 @@ def test_a_signal_while_spark_starts_loses_nothing(job: Path) -> None:
         process.send_signal(number)
         code, _ = ended(process)
         assert code in (0, -number)
-    assert subprocess.run(command(job, "--engine", "spark", "--master", "local[1]", "--once"), timeout=_PATIENCE).returncode == 0
+    assert (
+        subprocess.run(
+            command(job, "--engine", "spark", "--master", "local[1]", "--once"), timeout=_PATIENCE
+        ).returncode
+        == 0
+    )
     assert parquet.read_table(job / "out" / "q").column("k").to_pylist() == [10, 11, 20, 21]
 
 

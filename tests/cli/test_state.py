@@ -31,7 +31,9 @@ def spark_checkpoint(folder: Path, committed: int, written: int) -> None:
         (folder / "commits" / str(batch)).touch()
         (folder / "commits" / f".{batch}.crc").touch()
     for batch in range(written + 1):
-        write_standing(str(folder), batch, {shard: note(100 * batch + shard, batch, 1_000_000 * batch) for shard in (0, 1)})
+        write_standing(
+            str(folder), batch, {shard: note(100 * batch + shard, batch, 1_000_000 * batch) for shard in (0, 1)}
+        )
 
 
 def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict:
@@ -54,7 +56,9 @@ def test_a_spark_checkpoint_after_a_crash(tmp_path: Path, capsys: pytest.Capture
     assert len(list((tmp_path / "eddyline" / "standing").iterdir())) == 4
 
 
-def test_a_table_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_for_people(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     spark_checkpoint(tmp_path, committed=2, written=2)
     assert main(["state", "--checkpoint", str(tmp_path)]) == 0
@@ -74,7 +78,8 @@ def test_an_embedded_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[st
     with Session(checkpoint=str(tmp_path)) as session:
         session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
         session.query(
-            "pairs", "SELECT x.item FROM bids [RANGE 5 SECONDS] x, bids [RANGE 5 SECONDS] y WHERE x.item = y.item AND x.price < y.price"
+            "pairs",
+            "SELECT x.item FROM bids [RANGE 5 SECONDS] x, bids [RANGE 5 SECONDS] y WHERE x.item = y.item AND x.price < y.price",
         )
         session.push("bids", [(1, 50.0, 0), (2, 60.0, 4_000_000), (1, 70.0, 8_000_000)])
         session.step()

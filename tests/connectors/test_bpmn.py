@@ -8,7 +8,7 @@ import pytest
 
 from eddyline.connectors.bpmn import read_net
 from eddyline.errors import PlanProblem, Unsupported, UserError
-from eddyline.plan.workflow import constraints_of
+from eddyline.plan.patterns.workflow import constraints_of
 
 HEAD = '<?xml version="1.0"?>\n<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL">\n'
 
@@ -25,7 +25,9 @@ def node(tag: str, name: str, inside: str = "") -> str:
 
 def flows(*pairs: str) -> str:
     found = [pair.split(">") for pair in pairs]
-    return "\n".join(f'<bpmn:sequenceFlow id="f{n}" sourceRef="{a}" targetRef="{b}"/>' for n, (a, b) in enumerate(found))
+    return "\n".join(
+        f'<bpmn:sequenceFlow id="f{n}" sourceRef="{a}" targetRef="{b}"/>' for n, (a, b) in enumerate(found)
+    )
 
 
 def rules(path: str, **options: str) -> set[str]:
@@ -56,7 +58,10 @@ def test_choice_and_parallel_branches(tmp_path: Path) -> None:
 
 def test_a_loop_marker_repeats_a_task_and_a_sub_process_has_its_own_end(tmp_path: Path) -> None:
     inner = (
-        node("startEvent", "s2") + node("task", "B", "<bpmn:standardLoopCharacteristics/>") + node("endEvent", "e2") + flows("s2>B", "B>e2")
+        node("startEvent", "s2")
+        + node("task", "B", "<bpmn:standardLoopCharacteristics/>")
+        + node("endEvent", "e2")
+        + flows("s2>B", "B>e2")
     )
     body = (
         node("startEvent", "s")
@@ -72,7 +77,12 @@ def test_a_loop_marker_repeats_a_task_and_a_sub_process_has_its_own_end(tmp_path
 def test_instances_at_once_interleave(tmp_path: Path) -> None:
     several = '<bpmn:multiInstanceLoopCharacteristics isSequential="false"/>'
     inner = (
-        several + node("startEvent", "s2") + node("task", "A") + node("task", "B") + node("endEvent", "e2") + flows("s2>A", "A>B", "B>e2")
+        several
+        + node("startEvent", "s2")
+        + node("task", "A")
+        + node("task", "B")
+        + node("endEvent", "e2")
+        + flows("s2>A", "A>B", "B>e2")
     )
     body = node("startEvent", "s") + node("subProcess", "sub", inner) + node("endEvent", "e") + flows("s>sub", "sub>e")
     found = rules(document(tmp_path, body))
@@ -92,35 +102,58 @@ def test_several_instances_may_be_none(tmp_path: Path, sequential: str) -> None:
 
 
 def test_an_event_based_gateway_is_a_choice(tmp_path: Path) -> None:
-    body = node("startEvent", "s") + node("eventBasedGateway", "x") + node("receiveTask", "A") + node("receiveTask", "B")
+    body = (
+        node("startEvent", "s") + node("eventBasedGateway", "x") + node("receiveTask", "A") + node("receiveTask", "B")
+    )
     body += node("task", "C") + node("endEvent", "e") + flows("s>x", "x>A", "x>B", "A>C", "B>C", "C>e")
     assert {"EXCLUSIVE(A, B)", "BEGIN(A, B)", "END(C)"} <= rules(document(tmp_path, body))
 
 
 def test_cycles_and_tasks_that_are_never_reached(tmp_path: Path) -> None:
-    body = node("startEvent", "s") + node("exclusiveGateway", "x") + node("task", "A") + node("exclusiveGateway", "y") + node("task", "B")
+    body = (
+        node("startEvent", "s")
+        + node("exclusiveGateway", "x")
+        + node("task", "A")
+        + node("exclusiveGateway", "y")
+        + node("task", "B")
+    )
     body += node("endEvent", "e") + node("task", "U") + node("task", "V")
     found = rules(document(tmp_path, body + flows("s>x", "x>A", "A>y", "y>x", "y>B", "B>e", "U>V", "V>U")))
     assert found == {"END(B)", "REQUIRE(A, B)", "REQUIRE(B, A)"}
 
 
 def test_a_loop_that_makes_tokens_is_refused(tmp_path: Path) -> None:
-    body = node("startEvent", "s") + node("exclusiveGateway", "x") + node("parallelGateway", "g") + node("parallelGateway", "j")
+    body = (
+        node("startEvent", "s")
+        + node("exclusiveGateway", "x")
+        + node("parallelGateway", "g")
+        + node("parallelGateway", "j")
+    )
     body += node("task", "U") + node("endEvent", "e") + flows("s>x", "x>g", "g>x", "g>j", "U>U", "U>j", "x>e")
     with pytest.raises(PlanProblem, match="too many states"):
         rules(document(tmp_path, body))
 
 
 def test_terminate_ends_all_branches(tmp_path: Path) -> None:
-    body = node("startEvent", "s") + node("parallelGateway", "p1") + node("task", "A") + node("task", "B") + node("endEvent", "e")
+    body = (
+        node("startEvent", "s")
+        + node("parallelGateway", "p1")
+        + node("task", "A")
+        + node("task", "B")
+        + node("endEvent", "e")
+    )
     body += node("endEvent", "t", "<bpmn:terminateEventDefinition/>") + flows("s>p1", "p1>A", "p1>B", "A>t", "B>e")
     assert "REQUIRE(A, B)" not in rules(document(tmp_path, body))
 
 
 def test_types_are_names_or_ids_and_processes_are_chosen(tmp_path: Path) -> None:
-    body = '<bpmn:startEvent id="s"/><bpmn:task id="t1" name="Send  quote"/><bpmn:endEvent id="e"/>' + flows("s>t1", "t1>e")
+    body = '<bpmn:startEvent id="s"/><bpmn:task id="t1" name="Send  quote"/><bpmn:endEvent id="e"/>' + flows(
+        "s>t1", "t1>e"
+    )
     path = document(tmp_path, body, '<bpmn:process id="q"/>')
-    assert "ONCE('Send quote')" not in rules(path, process="Orders") and "BEGIN('Send quote')" in rules(path, process="Orders")
+    assert "ONCE('Send quote')" not in rules(path, process="Orders") and "BEGIN('Send quote')" in rules(
+        path, process="Orders"
+    )
     assert "BEGIN(t1)" in rules(path, process="p", types="id")
     with pytest.raises(UserError, match="several processes"):
         read_net(path)
@@ -145,9 +178,15 @@ def test_no_entity_is_expanded_and_no_file_is_included(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("hidden")
     laughs = '<!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
-    for doctype in (laughs, f'<!DOCTYPE d [<!ENTITY x SYSTEM "file://{secret}">]>', '<!DOCTYPE d SYSTEM "http://example.org/x.dtd">'):
+    for doctype in (
+        laughs,
+        f'<!DOCTYPE d [<!ENTITY x SYSTEM "file://{secret}">]>',
+        '<!DOCTYPE d SYSTEM "http://example.org/x.dtd">',
+    ):
         path = tmp_path / "bad.bpmn"
-        path.write_text(f'<?xml version="1.0"?>{doctype}<definitions><process id="p"><task id="t" name="&b;"/></process></definitions>')
+        path.write_text(
+            f'<?xml version="1.0"?>{doctype}<definitions><process id="p"><task id="t" name="&b;"/></process></definitions>'
+        )
         with pytest.raises(UserError, match="document type") as problem:
             read_net(str(path))
         assert "hidden" not in str(problem.value)
@@ -166,7 +205,8 @@ def test_a_mark_of_the_byte_order_is_no_part_of_the_text(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "<definitions>", "<html/>", '{"sequence": 3}', '{"sequence": ["A", {"other": []}]}', "{", "[" * 100_000]
+    "text",
+    ["", "<definitions>", "<html/>", '{"sequence": 3}', '{"sequence": ["A", {"other": []}]}', "{", "[" * 100_000],
 )
 def test_what_is_no_workflow_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad"

@@ -5,7 +5,7 @@ from datetime import datetime
 import pyarrow as pa
 import pytest
 
-from eddyline.connectors.conform import EARLIEST, LATEST, conform, wanted_columns
+from eddyline.connectors.formats.conform import EARLIEST, LATEST, conform, wanted_columns
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
 

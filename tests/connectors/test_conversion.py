@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.connectors.conversion import as_text, convert
+from eddyline.connectors.formats.conversion import as_text, convert
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 from tests.seeds import first_seed
 
@@ -29,7 +29,13 @@ def converted(values, kind, source=None):
         ([1, 2**63], pa.uint64(), BIGINT, [1, None], [1]),
         ([3.0, 3.5, None, INF, 9.3e18], pa.float64(), BIGINT, [3, None, None, None, None], [1, 3, 4]),
         ([Decimal("3.00"), Decimal("3.50")], pa.decimal128(5, 2), BIGINT, [3, None], [1]),
-        (["7", " 8 ", "+9", "4.0", "x", "", "99999999999999999999", "3.5"], None, BIGINT, [7, 8, 9, 4, None, None, None, None], [4, 6, 7]),
+        (
+            ["7", " 8 ", "+9", "4.0", "x", "", "99999999999999999999", "3.5"],
+            None,
+            BIGINT,
+            [7, 8, 9, 4, None, None, None, None],
+            [4, 6, 7],
+        ),
         ([True], pa.bool_(), BIGINT, [None], [0]),
         ([1, 2**60 + 1], pa.int64(), DOUBLE, [1.0, float(2**60 + 1)], []),
         (["1.5", "1e3", "inf", "abc", None, " 2 "], None, DOUBLE, [1.5, 1000.0, INF, None, None, 2.0], [3]),

@@ -5,8 +5,8 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.connectors.conform import bad_row
-from eddyline.connectors.dead_letter import DeadLetters
+from eddyline.connectors.formats.conform import bad_row
+from eddyline.connectors.results.dead_letter import DeadLetters
 from eddyline.model.datatypes import BIGINT, DOUBLE, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
 

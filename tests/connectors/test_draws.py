@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from eddyline.connectors.draws import SECOND, START, GeneratorShape, arrival_order, event_times, keys, rng_for
+from eddyline.connectors.generators.draws import (
+    SECOND,
+    START,
+    GeneratorShape,
+    arrival_order,
+    event_times,
+    keys,
+    rng_for,
+)
 from eddyline.errors import UserError
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.file_log import SeenFile, TakenFiles, remove_other_logs
-from eddyline.connectors.files import open_source
+from eddyline.connectors.files.file_log import SeenFile, TakenFiles, remove_other_logs
+from eddyline.connectors.files.files import open_source
 from eddyline.errors import CheckpointProblem
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
@@ -106,7 +106,9 @@ def test_a_position_of_an_earlier_version_is_read(tmp_path):
 
 
 def stream(path, **options):
-    return Stream("s", Schema((Column("k", BIGINT), Column("ts", TIMESTAMP))), "ts", options={"path": str(path), **options})
+    return Stream(
+        "s", Schema((Column("k", BIGINT), Column("ts", TIMESTAMP))), "ts", options={"path": str(path), **options}
+    )
 
 
 def write(path, *keys):
@@ -136,7 +138,9 @@ def test_a_file_that_arrives_inside_the_order_of_names_is_read_after_a_restart(t
 
 def test_a_file_that_changes_after_it_was_read_is_warned_of_once_and_never_read_again(tmp_path, caplog):
     (tmp_path / "1.csv").write_text("k,ts\n1,2024-01-01\n")
-    source = open_source(stream(tmp_path, format="csv"), follow=True, tuning=InputTuning(poll_seconds=0.0, watch_seconds=0.0))
+    source = open_source(
+        stream(tmp_path, format="csv"), follow=True, tuning=InputTuning(poll_seconds=0.0, watch_seconds=0.0)
+    )
     assert keys(source) == [1] and keys(source) == [] and not caplog.records
     with open(tmp_path / "1.csv", "a") as file:
         file.write("2,2024-01-02\n")
@@ -162,7 +166,10 @@ def test_a_change_between_two_runs_is_warned_of(tmp_path, caplog):
             file.write("9,2024-01-02\n")
     later = open_source(stream(tmp_path, format="csv"))
     later.seek(position)
-    assert [record.getMessage().split(" changed")[0] for record in caplog.records] == ["stream s: 1.csv", "stream s: 2.csv"]
+    assert [record.getMessage().split(" changed")[0] for record in caplog.records] == [
+        "stream s: 1.csv",
+        "stream s: 2.csv",
+    ]
     # A begun file goes on where it was left.
     assert keys(later) == [3, 9]
 
@@ -176,7 +183,9 @@ def test_pipes_links_into_nothing_and_odd_names_are_dead_letters(tmp_path):
     chunk = open_source(stream(tmp_path, format="csv")).read(100)
     reasons = chunk.bad.column("_reason").to_pylist()
     assert chunk.rows.column("k").to_pylist()[0] == 3
-    assert reasons[0] == "bad: 1.csv cannot be read: it is no regular file" and reasons[1].startswith("bad: 2.csv cannot be read: ")
+    assert reasons[0] == "bad: 1.csv cannot be read: it is no regular file" and reasons[1].startswith(
+        "bad: 2.csv cannot be read: "
+    )
     assert len(reasons) == 3 and reasons[2].startswith("bad: 4\\udcff.csv")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors.files import open_source, read_table
+from eddyline.connectors.files.files import open_source, read_table
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.datatypes import BIGINT, DATE, STRING, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream, Table
@@ -185,7 +185,9 @@ def test_partition_folders_are_columns_of_the_declared_type(tmp_path):
         pq.write_table(rows(int(day[-1]) if day != "soon" else 9, 1), tmp_path / f"day={day}" / "0.parquet")
     chunk = open_source(stream(tmp_path, schema)).read(10)
     assert [str(d) for d in chunk.rows["day"].to_pylist()] == ["2024-01-01", "2024-01-02"]
-    assert chunk.bad["_reason"].to_pylist() == ["bad: day=soon/0.parquet row 1: column day is declared as DATE and holds 'soon'"]
+    assert chunk.bad["_reason"].to_pylist() == [
+        "bad: day=soon/0.parquet row 1: column day is declared as DATE and holds 'soon'"
+    ]
 
 
 def test_an_empty_folder_is_finished_at_once(tmp_path):
@@ -194,7 +196,10 @@ def test_an_empty_folder_is_finished_at_once(tmp_path):
 
 
 def test_options_are_checked_before_the_start(tmp_path):
-    for options, message in [({"format": "xml"}, "unknown format"), ({"format": "csv", "delimiter": "::"}, "delimiter")]:
+    for options, message in [
+        ({"format": "xml"}, "unknown format"),
+        ({"format": "csv", "delimiter": "::"}, "delimiter"),
+    ]:
         with pytest.raises(SourceProblem, match=message):
             open_source(stream(tmp_path, **options))
     with pytest.raises(SourceProblem, match="header"):

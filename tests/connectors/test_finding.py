@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from eddyline.connectors.finding import Finder, check_path, list_files
+from eddyline.connectors.files.finding import Finder, check_path, list_files
 from eddyline.errors import SourceProblem
 from eddyline.tuning import InputTuning
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors import generate
-from eddyline.connectors.draws import GeneratorShape
+from eddyline.connectors.generators import generate
+from eddyline.connectors.generators.draws import GeneratorShape
 from eddyline.errors import UserError
 from tests.pace import slowness
 
@@ -40,7 +40,9 @@ def test_files_are_split_in_order_and_replace_earlier_ones(tmp_path, make):
 
 
 def test_bids_are_on_open_auctions(tmp_path):
-    found = tables(generate.auction(str(tmp_path), GeneratorShape(rate=200, seconds=300), open_seconds=30, categories=7))
+    found = tables(
+        generate.auction(str(tmp_path), GeneratorShape(rate=200, seconds=300), open_seconds=30, categories=7)
+    )
     auctions, bids = found["auctions"], found["bids"]
     item = bids["item_id"].to_numpy() - 1
     opened, closes = auctions["ts"].to_numpy()[item], auctions["closes"].to_numpy()[item]
@@ -48,7 +50,10 @@ def test_bids_are_on_open_auctions(tmp_path):
     assert (opened <= times).all() and (times < closes).mean() > 0.999
     assert (auctions["closes"].to_numpy() > auctions["ts"].to_numpy()).all()
     assert bids.num_rows == 60_000 and auctions.num_rows == 6_000
-    assert set(auctions["category"].to_pylist()) == set(found["categories"]["category"].to_pylist()) and found["categories"].num_rows == 7
+    assert (
+        set(auctions["category"].to_pylist()) == set(found["categories"]["category"].to_pylist())
+        and found["categories"].num_rows == 7
+    )
     assert 0.05 < np.mean(bids["price"].to_numpy() > 100) < 0.5
 
 
@@ -62,7 +67,9 @@ def test_sensors_measure_at_their_locations(tmp_path):
 
 
 def test_a_clique_has_one_column_per_pair(tmp_path):
-    found = tables(generate.clique(str(tmp_path), GeneratorShape(rate=100, seconds=50), sources=4, dmax=20, last_factor=100))
+    found = tables(
+        generate.clique(str(tmp_path), GeneratorShape(rate=100, seconds=50), sources=4, dmax=20, last_factor=100)
+    )
     assert {name: t.column_names[:-1] for name, t in found.items()} == {
         "a": ["x1", "x2", "x3"],
         "b": ["x1", "x4", "x5"],

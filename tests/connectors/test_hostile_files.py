@@ -8,13 +8,21 @@ import re
 
 import pytest
 
-from eddyline.connectors.files import open_source
+from eddyline.connectors.files.files import open_source
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
 from tests.seeds import cases, first_seed
 
-SCHEMA = Schema((Column("note", STRING), Column("k", BIGINT), Column("x", DOUBLE), Column("price", decimal(8, 2)), Column("ts", TIMESTAMP)))
+SCHEMA = Schema(
+    (
+        Column("note", STRING),
+        Column("k", BIGINT),
+        Column("x", DOUBLE),
+        Column("price", decimal(8, 2)),
+        Column("ts", TIMESTAMP),
+    )
+)
 #: Lines that are rows; `%d` is the number of the line, which is `k`.
 JSON_ROWS = [
     b'{"note": "a", "k": %d, "x": 1.5, "price": 1.25, "ts": "2024-01-01 12:00:00"}',
@@ -28,7 +36,20 @@ JSON_ROWS = [
     b'{"k": %d, "x": 1e999, "ts": "2024-01-01 12:00:00"}',
 ]
 JSON_BAD = [
-    *(b"null", b" null\t", b"null null", b"true", b"1", b"-0.0e99999", b'"text"', b"[]", b"[null]", b"[" * 300 + b"]" * 300, b"{", b"}"),
+    *(
+        b"null",
+        b" null\t",
+        b"null null",
+        b"true",
+        b"1",
+        b"-0.0e99999",
+        b'"text"',
+        b"[]",
+        b"[null]",
+        b"[" * 300 + b"]" * 300,
+        b"{",
+        b"}",
+    ),
     *(
         b"{}",
         b"{} {}",
@@ -43,12 +64,22 @@ JSON_BAD = [
         b"\xff",
         b"\xef\xbb\xbf{}",
     ),
-    *(b'{"k": \x001}', b'{"ts": "2024-01-01 12:00:00", "k": 1', b'"k": 1}', b'{"note": "\xed\xa0\x80", "ts": "2024-01-01 12:00:00"}'),
+    *(
+        b'{"k": \x001}',
+        b'{"ts": "2024-01-01 12:00:00", "k": 1',
+        b'"k": 1}',
+        b'{"note": "\xed\xa0\x80", "ts": "2024-01-01 12:00:00"}',
+    ),
     *(
         b'{"ts": "2024-01-01 12:00:00", "k": 1' + b"0" * 400 + b"}",
         b'{"ts": "2024-01-01 12:00:00", "x": ' + b'{"a":' * 300 + b"1" + b"}" * 301,
     ),
-    *(b'{"note": "a\x00b\xff", "ts": "2024-01-01 12:00:00"}', b'{"ts": "10000-01-01 00:00:00"}', b"//", b'{"ts": "2024-01-01 12:00:00",}'),
+    *(
+        b'{"note": "a\x00b\xff", "ts": "2024-01-01 12:00:00"}',
+        b'{"ts": "10000-01-01 00:00:00"}',
+        b"//",
+        b'{"ts": "2024-01-01 12:00:00",}',
+    ),
 ]
 CSV_ROWS = [
     b"a,%d,1.5,1.25,2024-01-01 12:00:00",
@@ -72,13 +103,24 @@ CSV_BAD = [
         b"\x00",
         b",",
     ),
-    *(b"\xff,1,1,1,2024-01-01 12:00:00", b"a,\xff,1,1,2024-01-01 12:00:00", b"a,1,1,1,10000-01-01 00:00:00", b"a,1,1,1," + b"9" * 3000),
-    *(b"a,9" + b"9" * 400 + b",1,1,2024-01-01 12:00:00", b"\xed\xa0\x80,1,1,1,2024-01-01 12:00:00", b'a"b,"c"d,1,1,2024-01-01 12:00:00'),
+    *(
+        b"\xff,1,1,1,2024-01-01 12:00:00",
+        b"a,\xff,1,1,2024-01-01 12:00:00",
+        b"a,1,1,1,10000-01-01 00:00:00",
+        b"a,1,1,1," + b"9" * 3000,
+    ),
+    *(
+        b"a,9" + b"9" * 400 + b",1,1,2024-01-01 12:00:00",
+        b"\xed\xa0\x80,1,1,1,2024-01-01 12:00:00",
+        b'a"b,"c"d,1,1,2024-01-01 12:00:00',
+    ),
     *(b"a,1,1,1,2024-01-01 12:00:00,", b'\xff"\xff,1,1,1,2024-01-01 12:00:00', b"a,1,1,1", b"{}", b"[" * 300),
 ]
 
 
-def random_file(draw: random.Random, rows: list[bytes], bad: list[bytes], lines: int) -> tuple[bytes, list[int], list[int]]:
+def random_file(
+    draw: random.Random, rows: list[bytes], bad: list[bytes], lines: int
+) -> tuple[bytes, list[int], list[int]]:
     """Its bytes, and the numbers of the lines that are rows and of those that are not."""
     share = draw.choice([0.0, 0.01, 0.3, 1.0])
     text, good, others = [], [], []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.json_values import DEEPEST, decode, documents, json_text
+from eddyline.connectors.formats.json_values import DEEPEST, decode, documents, json_text
 
 GOOD = '{"k": "a", "v": 1, "ts": "2024-01-01 00:00:00"}\n'
 
@@ -24,7 +24,9 @@ def test_values_keep_their_digits():
     assert json_text(decode("1e99999999999999999999")) == "1e99999999999999999999"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "[", "1 2", "{'a': 1}", "\x00", nested(2000), '{"a":' * 2000, nested(300_000)])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "[", "1 2", "{'a': 1}", "\x00", nested(2000), '{"a":' * 2000, nested(300_000)]
+)
 def test_what_is_no_value_raises_one_error(text):
     with pytest.raises(ValueError):
         decode(text)
@@ -44,7 +46,9 @@ def test_a_deep_line_is_a_dead_letter_whatever_stands_beside_it(tmp_path: Path, 
     line = f'{{"k": "b", "undeclared": {nested(depth)}, "v": 1, "ts": "2024-01-01 00:00:00"}}\n'
     (tmp_path / "1.jsonl").write_text(GOOD * neighbours + line + GOOD)
     session = Session()
-    session.execute(f"CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (format='jsonl', path='{tmp_path}', time='ts')")
+    session.execute(
+        f"CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (format='jsonl', path='{tmp_path}', time='ts')"
+    )
     query = session.query("q", "SELECT k FROM s")
     session.run()
     reasons = session.dead_letters("s").column("_reason").to_pylist()
@@ -65,22 +69,33 @@ def test_documents_that_are_too_deep_are_one_dead_letter(tmp_path: Path):
     (tmp_path / "1.json").write_text(f"[{GOOD.strip()},\n {nested(5000)}]")
     (tmp_path / "2.json").write_text(f"[{GOOD.strip()}]")
     session = Session()
-    session.execute(f"CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (format='json', path='{tmp_path}', time='ts')")
+    session.execute(
+        f"CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (format='json', path='{tmp_path}', time='ts')"
+    )
     query = session.query("q", "SELECT k FROM s")
     session.run()
     assert query.table().num_rows == 1
-    assert session.dead_letters("s").column("_reason").to_pylist() == ["bad: 1.json cannot be read: it is nested more than 256 deep"]
+    assert session.dead_letters("s").column("_reason").to_pylist() == [
+        "bad: 1.json cannot be read: it is nested more than 256 deep"
+    ]
 
 
 def test_enormous_values_are_read_or_dead_letters(tmp_path: Path):
     many = "x" * 10_000_000
     (tmp_path / "1.jsonl").write_text(
-        GOOD + GOOD.replace('"a"', f'"{many}"') + GOOD.replace("1,", "9" * 5000 + ",") + GOOD.replace("1,", "1e99999999999999999999,")
+        GOOD
+        + GOOD.replace('"a"', f'"{many}"')
+        + GOOD.replace("1,", "9" * 5000 + ",")
+        + GOOD.replace("1,", "1e99999999999999999999,")
     )
     session = Session()
-    session.execute(f"CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (format='jsonl', path='{tmp_path}', time='ts')")
+    session.execute(
+        f"CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (format='jsonl', path='{tmp_path}', time='ts')"
+    )
     query = session.query("q", "SELECT length(k) AS n FROM s")
     session.run()
     assert query.table().column("n").to_pylist() == [1, 10_000_000]
     reasons = session.dead_letters("s").column("_reason").to_pylist()
-    assert len(reasons) == 2 and all("column v is declared as BIGINT" in reason and len(reason) < 300 for reason in reasons)
+    assert len(reasons) == 2 and all(
+        "column v is declared as BIGINT" in reason and len(reason) < 300 for reason in reasons
+    )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eddyline.connectors.finding import check_path, list_files
-from eddyline.connectors.listing import required_path
+from eddyline.connectors.files.finding import check_path, list_files
+from eddyline.connectors.files.listing import required_path
 from eddyline.errors import SourceProblem
 
 

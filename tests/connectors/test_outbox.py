@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.outbox import Outbox
-from eddyline.connectors.output import result_files
-from eddyline.connectors.sinks import ParquetSink
+from eddyline.connectors.results.outbox import Outbox
+from eddyline.connectors.results.output import result_files
+from eddyline.connectors.results.sinks import ParquetSink
 from eddyline.errors import CheckpointProblem, UserError
 from eddyline.tuning import OutputTuning
 from tests.seeds import cases, first_seed
@@ -280,7 +280,8 @@ def test_a_segment_that_the_checkpoint_does_not_name_is_not_read(tmp_path: Path)
 
 
 def test_a_lost_commit_finds_the_rows_before_its_batch(tmp_path: Path) -> None:
-    """As on Spark: the run has ended, its last file has rows of two batches, and the commit of the second one is removed."""
+    """As on Spark: the run has ended, its last file has rows of two batches, and the commit of the second one is
+    removed."""
     job = Job(tmp_path)
     job.epoch(0, 0.0, closable=-1, a=[0])
     before = job.checkpoint(0, closable=-1)
@@ -307,7 +308,8 @@ def test_what_a_run_left_before_its_first_checkpoint_is_forgotten(tmp_path: Path
 @pytest.mark.parametrize("run", range(cases(30)))
 @pytest.mark.parametrize("spark", [False, True])
 def test_random_lives(tmp_path: Path, run: int, spark: bool) -> None:
-    """Epochs, checkpoints, crashes, restarts with the other setting: each row is in one file, in order, whatever happens."""
+    """Epochs, checkpoints, crashes, restarts with the other setting: each row is in one file, in order, whatever
+    happens."""
     draw = random.Random(f"{first_seed()} {run} {spark}")
     tuning = OutputTuning(small_bytes=draw.choice([1, 60, 1 << 20]), file_rows=draw.choice([3, 20, 1 << 20]))
     names = ("a", "b", "c")
@@ -317,7 +319,8 @@ def test_random_lives(tmp_path: Path, run: int, spark: bool) -> None:
     named: dict[int, dict[str, str]] = {}
 
     def die() -> None:
-        # The writing thread of this process lives on: what it has under way is finished before the process is said to be dead.
+        # The writing thread of this process lives on: what it has under way is finished before the process is said to
+        # be dead.
         nonlocal job, epoch, saved
         if spark and draw.random() < 0.3:
             # The run has ended well before.

@@ -9,11 +9,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors.encoders import ENCODERS
-from eddyline.connectors.files import open_source
-from eddyline.connectors.output import FileSink
-from eddyline.connectors.results_folder import prepare_output
-from eddyline.connectors.sinks import ParquetSink
+from eddyline.connectors.files.files import open_source
+from eddyline.connectors.formats.encoders import ENCODERS
+from eddyline.connectors.results.output import FileSink
+from eddyline.connectors.results.results_folder import prepare_output
+from eddyline.connectors.results.sinks import ParquetSink
 from eddyline.errors import UserError
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
@@ -23,7 +23,10 @@ SCHEMA = pa.schema([("k", pa.int64()), ("_ts", pa.timestamp("us"))])
 
 
 def results(first, count):
-    return pa.table({"k": range(first, first + count), "_ts": pa.array(range(first, first + count), pa.timestamp("us"))}, schema=SCHEMA)
+    return pa.table(
+        {"k": range(first, first + count), "_ts": pa.array(range(first, first + count), pa.timestamp("us"))},
+        schema=SCHEMA,
+    )
 
 
 def names(folder):
@@ -143,13 +146,23 @@ ROWS = pa.table(
         "b": [True, None, False],
         "m": pa.array([Decimal("1.50"), None, Decimal("-2.25")], pa.decimal128(8, 2)),
         "day": pa.array([datetime(2024, 2, 29), None, datetime(1, 1, 1)]).cast(pa.date32()),
-        "ts": pa.array([datetime(2024, 1, 1, 0, 0, 0, 1), datetime(1960, 1, 1), datetime(9999, 1, 1)], pa.timestamp("us")),
+        "ts": pa.array(
+            [datetime(2024, 1, 1, 0, 0, 0, 1), datetime(1960, 1, 1), datetime(9999, 1, 1)], pa.timestamp("us")
+        ),
     }
 )
 DECLARED = Schema(
     tuple(
         Column(n, t)
-        for n, t in [("i", BIGINT), ("d", DOUBLE), ("s", STRING), ("b", BOOLEAN), ("m", decimal(8, 2)), ("day", DATE), ("ts", TIMESTAMP)]
+        for n, t in [
+            ("i", BIGINT),
+            ("d", DOUBLE),
+            ("s", STRING),
+            ("b", BOOLEAN),
+            ("m", decimal(8, 2)),
+            ("day", DATE),
+            ("ts", TIMESTAMP),
+        ]
     )
 )
 

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.connectors.listing import DataFile
-from eddyline.connectors.parquet import read_parquet
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.formats.parquet import read_parquet
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING, decimal
 from eddyline.model.schema import Column, Schema
 from eddyline.tuning import InputTuning
@@ -14,7 +14,12 @@ SCHEMA = Schema((Column("k", BIGINT), Column("v", DOUBLE), Column("s", STRING)))
 
 
 def write(path, count=50, group=8, **changes):
-    table = {"k": list(range(count)), "v": [i / 2 for i in range(count)], "s": [str(i) for i in range(count)], **changes}
+    table = {
+        "k": list(range(count)),
+        "v": [i / 2 for i in range(count)],
+        "s": [str(i) for i in range(count)],
+        **changes,
+    }
     pq.write_table(pa.table(table), path, row_group_size=group)
     return DataFile(path.name, str(path))
 

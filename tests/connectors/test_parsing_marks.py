@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.connectors.apart import in_child
-from eddyline.connectors.parsing_marks import Marks, shared_marks
+from eddyline.connectors.guarded.apart import in_child
+from eddyline.connectors.guarded.parsing_marks import Marks, shared_marks
 from eddyline.errors import SourceProblem
 
 DYING = """
 import os, signal, sys
-from eddyline.connectors.parsing_marks import Marks
+from eddyline.connectors.guarded.parsing_marks import Marks
 marks = Marks(sys.argv[1])
 with marks.of("/data/a").parsing(3, 1):
     pass
@@ -109,7 +109,9 @@ def failing(low: int, high: int) -> Iterator[int]:
 def test_numbers_that_end_a_process_stand_alone_in_the_end() -> None:
     made, fatal, deaths = in_child(partial(struck, [3, 4, 99], int(signal.SIGBUS)), 100)
     assert fatal == dict.fromkeys([3, 4, 99], "SIGBUS") and deaths > 3
-    assert sorted(place for _, _, parts in made for part in parts for place in part) == [p for p in range(100) if p not in fatal]
+    assert sorted(place for _, _, parts in made for part in parts for place in part) == [
+        p for p in range(100) if p not in fatal
+    ]
     assert in_child(partial(struck, [], 0), 5) == ([(0, 5, [[0, 1, 2, 3, 4]])], {}, 0)
 
 

@@ -7,8 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from eddyline.connectors.output import FileSink
-from eddyline.connectors.sinks import AllSink, CallbackSink, ConsoleSink, DropSink, MemorySink, ParquetSink, open_sink
+from eddyline.connectors.results.output import FileSink
+from eddyline.connectors.results.sinks import (
+    AllSink,
+    CallbackSink,
+    ConsoleSink,
+    DropSink,
+    MemorySink,
+    ParquetSink,
+    open_sink,
+)
 from eddyline.errors import BindingProblem, SourceProblem
 
 TIME = ("_ts", pa.timestamp("us"))

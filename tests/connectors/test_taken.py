@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from eddyline.connectors.taken import TakenNames
+from eddyline.connectors.files.taken import TakenNames
 from tests.seeds import cases, first_seed
 
 POOL = [

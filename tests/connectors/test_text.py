@@ -9,9 +9,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from eddyline.connectors.ahead import side_by_side
-from eddyline.connectors.csv_types import Typed
-from eddyline.connectors.files import open_source
+from eddyline.connectors.files.ahead import side_by_side
+from eddyline.connectors.files.files import open_source
+from eddyline.connectors.formats.csv_types import Typed
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
@@ -29,7 +29,9 @@ def source(tmp_path, text, name="a.csv", schema=SCHEMA, columns=None, tuning=Non
         stream.write(data)
     kind = "csv" if ".csv" in name else "jsonl"
     return open_source(
-        Stream("s", schema, "ts", options={"format": kind, "path": str(tmp_path), **options}), columns, tuning=tuning or InputTuning()
+        Stream("s", schema, "ts", options={"format": kind, "path": str(tmp_path), **options}),
+        columns,
+        tuning=tuning or InputTuning(),
     )
 
 
@@ -63,7 +65,9 @@ def test_an_empty_value_is_null_and_quotes_make_it_empty_text(tmp_path):
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 @pytest.mark.parametrize("portion", [32, 100, 700, 5000])
 @pytest.mark.parametrize("threaded", [1, 300, 1 << 20])
-def test_rows_are_the_same_however_many_bytes_are_read_at_once_and_by_whichever_thread(tmp_path, name, portion, threaded):
+def test_rows_are_the_same_however_many_bytes_are_read_at_once_and_by_whichever_thread(
+    tmp_path, name, portion, threaded
+):
     draw = random.Random(portion)
     lines = [
         '"a, b",7,1.5,2024-01-01 12:00:00',
@@ -78,11 +82,14 @@ def test_rows_are_the_same_however_many_bytes_are_read_at_once_and_by_whichever_
     ]
     for share in (0.0, 0.02, 0.5):
         text = HEADER + "".join(
-            (draw.choice(lines) if draw.random() < share else f"n{number},{number},1,2024-01-01 12:00:00") + "\n" for number in range(300)
+            (draw.choice(lines) if draw.random() < share else f"n{number},{number},1,2024-01-01 12:00:00") + "\n"
+            for number in range(300)
         )
         text = draw.choice(["", "\ufeff"]) + (text if draw.random() < 0.5 else text.rstrip("\n"))
         whole = everything(source(tmp_path, text, name))
-        rows, bad = everything(source(tmp_path, text, name, tuning=InputTuning(text_bytes=portion, threaded_bytes=threaded)))
+        rows, bad = everything(
+            source(tmp_path, text, name, tuning=InputTuning(text_bytes=portion, threaded_bytes=threaded))
+        )
         assert rows == whole[0] and sorted(map(repr, bad)) == sorted(map(repr, whole[1]))
         assert len(whole[0]) + len(whole[1]) == sum(1 for line in text.splitlines()[1:] if line)
 
@@ -113,7 +120,11 @@ def test_csv_without_header_with_another_delimiter(tmp_path):
 
 
 def test_bad_csv_lines_are_dead_lettered_with_line_number_and_text(tmp_path):
-    text = HEADER + "a,1,1,2024-01-01 12:00:00\n\nonly,two\nb,2,2,2024-01-01 12:00:00\nc,x,3,2024-01-01 12:00:00\n" + "d,4,4,\n"
+    text = (
+        HEADER
+        + "a,1,1,2024-01-01 12:00:00\n\nonly,two\nb,2,2,2024-01-01 12:00:00\nc,x,3,2024-01-01 12:00:00\n"
+        + "d,4,4,\n"
+    )
     rows, bad = everything(source(tmp_path, text))
     assert [r["note"] for r in rows] == ["a", "b"]
     assert [b["note"] for b in bad] == ["only,two", "c", "d"]
@@ -145,7 +156,9 @@ def test_text_that_is_not_utf8_is_bad_and_a_mark_at_the_start_is_not(tmp_path):
 def test_an_empty_csv_is_bad_and_one_with_only_a_header_is_not(tmp_path):
     (tmp_path / "b.csv").write_text(HEADER)
     rows, bad = everything(source(tmp_path, "", name="a.csv"))
-    assert rows == [] and [b["_reason"] for b in bad] == ["bad: a.csv cannot be read: it is empty, where a header line was expected"]
+    assert rows == [] and [b["_reason"] for b in bad] == [
+        "bad: a.csv cannot be read: it is empty, where a header line was expected"
+    ]
 
 
 def test_a_csv_without_a_declared_column_has_only_bad_rows(tmp_path):
@@ -162,7 +175,8 @@ def as_json(*rows):
 
 def test_json_values_have_their_declared_types_and_missing_keys_are_null(tmp_path):
     text = as_json(
-        {"note": "a", "k": 1, "price": 1.5, "v": 2, "ok": True, "ts": "2024-01-01T12:00:00+00:00", "more": [1]}, {"ts": "2024-01-01 12:00"}
+        {"note": "a", "k": 1, "price": 1.5, "v": 2, "ok": True, "ts": "2024-01-01T12:00:00+00:00", "more": [1]},
+        {"ts": "2024-01-01 12:00"},
     )
     rows, bad = everything(source(tmp_path, text, "a.jsonl", JSON_SCHEMA))
     assert bad == []
@@ -180,7 +194,10 @@ def test_json_values_of_another_kind_are_taken_as_their_text(tmp_path):
         {"note": "d", "k": 4, "ts": 1704110400},
     )
     rows, bad = everything(source(tmp_path, text, "a.jsonl", JSON_SCHEMA))
-    assert [(r["note"], r["k"], r["price"], r["ok"]) for r in rows] == [("5", 7, Decimal("2.50"), False), ('{"x": [1]}', 3, None, None)]
+    assert [(r["note"], r["k"], r["price"], r["ok"]) for r in rows] == [
+        ("5", 7, Decimal("2.50"), False),
+        ('{"x": [1]}', 3, None, None),
+    ]
     assert rows[0]["v"] != rows[0]["v"]
     assert [b["_reason"] for b in bad] == [
         "bad: a.jsonl line 3: column k is declared as BIGINT and holds '3.5'",
@@ -251,7 +268,9 @@ def test_a_last_line_without_end_counts_and_lines_longer_than_a_portion_too(tmp_
 
 
 def test_needed_columns_do_not_change_what_is_bad(tmp_path):
-    chunk = source(tmp_path, HEADER + "a,1,oops,2024-01-01 12:00:00\nb,2,2,2024-01-01 12:00:00\n", columns={"k"}).read(10)
+    chunk = source(tmp_path, HEADER + "a,1,oops,2024-01-01 12:00:00\nb,2,2,2024-01-01 12:00:00\n", columns={"k"}).read(
+        10
+    )
     assert chunk.rows.to_pylist() == [{"k": 2, "ts": NOON}]
     assert chunk.bad.to_pylist()[0]["note"] == "a"
 
@@ -265,7 +284,14 @@ def test_a_file_of_nothing_but_bad_lines_does_not_take_forever(tmp_path, name):
 
 
 PLAIN_SCHEMA = Schema(
-    (Column("note", STRING), Column("k", BIGINT), Column("n", INT), Column("x", DOUBLE), Column("day", DATE), Column("ts", TIMESTAMP))
+    (
+        Column("note", STRING),
+        Column("k", BIGINT),
+        Column("n", INT),
+        Column("x", DOUBLE),
+        Column("day", DATE),
+        Column("ts", TIMESTAMP),
+    )
 )
 #: Values that Arrow's parser and the cast of text might see differently.
 TELLING = {
@@ -300,7 +326,14 @@ TELLING = {
             "2024-01-01 12:00",
             " 2024-01-01 12:00:00",
         ),
-        *("0000-01-01 00:00:00", "9999-12-31 23:59:59.999999", "10000-01-01 00:00:00", "", "2024-01-01 12:00:00+01:00", "12:00"),
+        *(
+            "0000-01-01 00:00:00",
+            "9999-12-31 23:59:59.999999",
+            "10000-01-01 00:00:00",
+            "",
+            "2024-01-01 12:00:00+01:00",
+            "12:00",
+        ),
     ],
 }
 USUAL = {"note": "note", "k": "12", "n": "4", "x": "2.25", "day": "2024-01-01", "ts": "2024-01-01 12:00:00.5"}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.files import open_source
+from eddyline.connectors.files.files import open_source
 from eddyline.connectors.memory import MemorySource
 from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP, array, struct
 from eddyline.model.schema import Column, Schema, Stream

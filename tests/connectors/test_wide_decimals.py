@@ -10,12 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.conversion import convert
+from eddyline.connectors.formats.conversion import convert
 from eddyline.model.datatypes import BIGINT, INT, DataType, decimal
 from tests.seeds import cases, first_seed
 
 #: Values of DECIMAL(38, 26) that Arrow's cast to DECIMAL(38, 30) turned into others, and one that fits.
-WIDE = [Decimal("-361553793.38818641340010488968000000"), Decimal("298118897185.00000000000000000000000000"), Decimal("12345678.5")]
+WIDE = [
+    Decimal("-361553793.38818641340010488968000000"),
+    Decimal("298118897185.00000000000000000000000000"),
+    Decimal("12345678.5"),
+]
 
 
 def expected(value: Decimal, kind: DataType) -> Decimal | int | None:
@@ -57,7 +61,9 @@ def test_texts_of_any_length(seed: int) -> None:
     for _ in range(300):
         precision = draw.randint(1, 38)
         kind = decimal(precision, draw.randint(0, precision))
-        value = Decimal(draw.randint(0, 10 ** draw.randint(1, 38) - 1) * draw.choice((1, -1))).scaleb(-draw.randint(-5, 38))
+        value = Decimal(draw.randint(0, 10 ** draw.randint(1, 38) - 1) * draw.choice((1, -1))).scaleb(
+            -draw.randint(-5, 38)
+        )
         for text in (format(value, "f"), format(value, "e")):
             column, fits = convert(pa.chunked_array([[text, "0"]]), kind)
             wanted = expected(value, kind)
@@ -72,7 +78,9 @@ def test_what_does_not_fit_is_a_dead_letter(tmp_path: Path, way: str) -> None:
     if way == "csv":
         (tmp_path / "s.csv").write_text("d,ts\n" + "".join(f"{value},{instant}\n" for value, instant in texts))
     elif way == "jsonl":
-        (tmp_path / "s.jsonl").write_text("".join(json.dumps({"d": value, "ts": instant}) + "\n" for value, instant in texts))
+        (tmp_path / "s.jsonl").write_text(
+            "".join(json.dumps({"d": value, "ts": instant}) + "\n" for value, instant in texts)
+        )
     elif way == "parquet":
         pq.write_table(table, tmp_path / "s.parquet")
     source = "" if way == "pushed" else f", format = '{way}', path = '{tmp_path}/s.{way}'"

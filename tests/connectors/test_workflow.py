@@ -3,15 +3,17 @@
 import pyarrow as pa
 import pytest
 
-from eddyline.connectors.draws import GeneratorShape, rng_for
-from eddyline.connectors.workflow import CHECKING, HANDLING, TYPES, order_events
+from eddyline.connectors.generators.draws import GeneratorShape, rng_for
+from eddyline.connectors.generators.workflow import CHECKING, HANDLING, TYPES, order_events
 from eddyline.errors import UserError
 
 SHARES = {"concurrent": 50, "quotes": 3, "local": 0.3, "cancelled": 0.2, "rejected": 0.1, "broken": 0.0}
 
 
 def traces(**changes):
-    trace, kind, times = order_events(rng_for(1, "orders"), GeneratorShape(rate=1000, seconds=20), **{**SHARES, **changes})
+    trace, kind, times = order_events(
+        rng_for(1, "orders"), GeneratorShape(rate=1000, seconds=20), **{**SHARES, **changes}
+    )
     assert (times[1:] >= times[:-1]).all()
     grouped = (
         pa.table({"trace": trace, "type": kind.tolist(), "ts": times})
@@ -37,7 +39,10 @@ def test_every_trace_keeps_the_constraints():
         assert trace.count("GenerateQuote") == 3 and len(trace) == 11
         assert ("UseLocalStock" in trace) != ("UseRemoteStock" in trace)
         stock = "UseLocalStock" if "UseLocalStock" in trace else "UseRemoteStock"
-        for chain in (["CheckInventory", stock, "GenerateInvoice", "SendInvoice"], ["OrderFromSupplier", "GenerateQuote", "SendQuote"]):
+        for chain in (
+            ["CheckInventory", stock, "GenerateInvoice", "SendInvoice"],
+            ["OrderFromSupplier", "GenerateQuote", "SendQuote"],
+        ):
             places = [trace.index(name) for name in chain]
             assert places == sorted(places)
         assert max(i for i, name in enumerate(trace) if name == "GenerateQuote") < trace.index("SendQuote")

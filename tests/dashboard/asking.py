@@ -20,7 +20,14 @@ class Client:
         self.host, self.port = found.hostname, found.port
         self.token = parse_qs(found.query)["token"][0]
 
-    def send(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, token: bool = True) -> Any:
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        token: bool = True,
+    ) -> Any:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=240)
         known = {"Authorization": f"Bearer {self.token}"} if token else {}
         try:

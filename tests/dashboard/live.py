@@ -52,7 +52,9 @@ class LiveJob:
             "lateness = '1 second', idle = '3 seconds');\n"
             for name, columns in _STREAMS.items()
         )
-        dear = "".join(f"CREATE QUERY dear_{n} AS SELECT item, price FROM bids WHERE price > {50 + n};\n" for n in range(filters))
+        dear = "".join(
+            f"CREATE QUERY dear_{n} AS SELECT item, price FROM bids WHERE price > {50 + n};\n" for n in range(filters)
+        )
         job = declared + _QUERIES + dear + (_TEMPLATE if engine == "embedded" else "")
         (folder / "job.sql").write_text(job)
         self.feed()
@@ -74,7 +76,15 @@ class LiveJob:
             "--engine",
             self.engine,
         ]
-        command += ["--dashboard", str(self.port), "--out", str(self.folder / "out"), "--stats", str(self.folder / "stats.json"), "--quiet"]
+        command += [
+            "--dashboard",
+            str(self.port),
+            "--out",
+            str(self.folder / "out"),
+            "--stats",
+            str(self.folder / "stats.json"),
+            "--quiet",
+        ]
         command += ["--master", "local[2]"] if self.engine == "spark" else []
         log = open(self.folder / "log", "a")  # noqa: SIM115
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=self.folder)
@@ -123,14 +133,26 @@ class LiveJob:
         for n in range(self._rows):
             stamp = _text(now - 0.5 + 0.5 * n / self._rows)
             parts["bids"].append(
-                {"item": draw.randrange(300), "bidder": draw.randrange(99), "price": round(draw.random() * 100, 2), "ts": stamp}
+                {
+                    "item": draw.randrange(300),
+                    "bidder": draw.randrange(99),
+                    "price": round(draw.random() * 100, 2),
+                    "ts": stamp,
+                }
             )
             if n % 8 == 0:
                 parts["auctions"].append(
-                    {"item": draw.randrange(300), "category": draw.choice(_CATEGORIES), "seller": draw.randrange(50), "ts": stamp}
+                    {
+                        "item": draw.randrange(300),
+                        "category": draw.choice(_CATEGORIES),
+                        "seller": draw.randrange(50),
+                        "ts": stamp,
+                    }
                 )
             if n % 40 == 0:
-                parts["people"].append({"person": draw.randrange(50), "name": f"person {draw.randrange(50)}", "ts": stamp})
+                parts["people"].append(
+                    {"person": draw.randrange(50), "name": f"person {draw.randrange(50)}", "ts": stamp}
+                )
         if self._files % 4 == 0:
             parts["bids"].append({"item": 1, "bidder": 1, "price": 1.0, "ts": _text(now - 600)})
         if self._files % 6 == 0:

@@ -39,7 +39,12 @@ def test_a_dashboard_beside_a_job_or_after_it(ended: Path) -> None:
         assert line.startswith("dashboard: http://127.0.0.1:") and "/?token=" in line
         client = Client(line.removeprefix("dashboard: ").strip())
         found = client.get("/api/overview")
-        assert found["state_of_job"] == "ended" and not found["running"] and found["results"] == 19 and found["rows_in"] == {"bids": 30}
+        assert (
+            found["state_of_job"] == "ended"
+            and not found["running"]
+            and found["results"] == 19
+            and found["rows_in"] == {"bids": 30}
+        )
         status, said = client.post("/api/try", {"sql": "SELECT item FROM bids"})
         assert status == 400 and "has stopped" in said["error"]["message"]
     finally:
@@ -67,7 +72,9 @@ def test_mistakes_have_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert said.startswith("error: ") and "hint: " in said, said
 
 
-def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: Path) -> None:
+def test_an_extra_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: Path
+) -> None:
     monkeypatch.setattr("eddyline.dashboard.server.find_spec", lambda name: None)
     assert main(["dashboard", "--job", str(ended)]) == 2
     assert "eddyline[dashboard]" in capsys.readouterr().err

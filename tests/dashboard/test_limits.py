@@ -1,4 +1,5 @@
-"""What strangers and pages cannot do to a job: take its file handles, make its process print tracebacks, or keep it busy."""
+"""What strangers and pages cannot do to a job: take its file handles, make its process print tracebacks, or keep it
+busy."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def running(folder: Path, handles: int = 256, where: str = "0") -> Iterator[tupl
 
 
 def feed(folder: Path, number: int) -> None:
-    rows = "".join(json.dumps({"k": 10 * number + n, "ts": f"2026-01-01 00:00:{number:02d}.{n}"}) + "\n" for n in range(10))
+    rows = "".join(
+        json.dumps({"k": 10 * number + n, "ts": f"2026-01-01 00:00:{number:02d}.{n}"}) + "\n" for n in range(10)
+    )
     (folder / "data" / f".{number}").write_text(rows)
     os.rename(folder / "data" / f".{number}", folder / "data" / f"{number}.jsonl")
 
@@ -70,7 +73,9 @@ def many_handles() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("handles", "silent"), [(128, 300), pytest.param(256, SILENT, marks=pytest.mark.long)])
-def test_silent_connections_do_not_take_the_handles_of_the_job(tmp_path: Path, many_handles: None, handles: int, silent: int) -> None:
+def test_silent_connections_do_not_take_the_handles_of_the_job(
+    tmp_path: Path, many_handles: None, handles: int, silent: int
+) -> None:
     with running(tmp_path, handles) as (process, client), contextlib.ExitStack() as held:
         feed(tmp_path, 1)
         wait_until(lambda: answers(client))
@@ -132,7 +137,12 @@ def is_closed(connection: socket.socket) -> bool:
 def test_a_connection_without_a_request_is_closed(served: Client) -> None:
     head = f"POST /api/add HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {served.token}\r\nContent-Length: 9\r\n".encode()
     # Silent; half of a head; a body that a stranger does not end; a second request that does not come.
-    texts = (b"", head, head.replace(b"Bearer", b"Wrong") + b"\r\n{", head.replace(b"POST", b"GET").replace(b"9", b"0") + b"\r\n")
+    texts = (
+        b"",
+        head,
+        head.replace(b"Bearer", b"Wrong") + b"\r\n{",
+        head.replace(b"POST", b"GET").replace(b"9", b"0") + b"\r\n",
+    )
     for one in [opened(served, text) for text in texts]:
         with one:
             assert is_closed(one)
@@ -183,12 +193,27 @@ def test_another_loopback_address_answers_and_the_folder_is_private(tmp_path: Pa
 #: What stands in names, hosts and origins of a fuzzer.
 PARTS = ["[", "]", "::1", "127.0.0.1", "localhost", ":", "65536", "99999999", "@", "%", "%00", "%ff", "\\", "\xe9", "\xff", "_", "http://",
          "null", "a" * 300, "..", ".", "?", "#", " ", "{", "\t", "try_", "é", "0"]  # fmt: skip
-OUTRIGHT = ["[", "]", "[::1", "http://[", "127.0.0.1:x", "a b", "http://", "//", "\xff", "[v1.x]", "127.0.0.1:99999999", "%5b"]
+OUTRIGHT = [
+    "[",
+    "]",
+    "[::1",
+    "http://[",
+    "127.0.0.1:x",
+    "a b",
+    "http://",
+    "//",
+    "\xff",
+    "[v1.x]",
+    "127.0.0.1:99999999",
+    "%5b",
+]
 
 
 def test_malformed_requests_get_400_and_no_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with Session(checkpoint=str(tmp_path / "state")) as session:
-        session.execute("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT k FROM a")
+        session.execute(
+            "CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT k FROM a"
+        )
         client = Client(session.dashboard())
         session.start()
         session.push("a", [(1, 1)])
@@ -221,7 +246,9 @@ def test_malformed_requests_get_400_and_no_traceback(tmp_path: Path, capfd: pyte
         for name, key in (("try", "sql"), ("add", "sql"), ("renew", "query"), ("request", "text"), ("drop", "queries")):
             for body in bodies:
                 for given in (body, f"[{body}]"):
-                    status = client.send("POST", f"/api/{name}", f'{{"{key}": {given}}}'.encode(), {"Content-Type": "application/json"})[0]
+                    status = client.send(
+                        "POST", f"/api/{name}", f'{{"{key}": {given}}}'.encode(), {"Content-Type": "application/json"}
+                    )[0]
                     assert status == 400, (name, given[:80], status)
         assert answers(client)
     assert capfd.readouterr().err == ""
@@ -247,7 +274,9 @@ def raw(client: Client, method: str, path: str, headers: dict[str, str]) -> int:
 
 def test_a_page_asks_for_a_bounded_amount_of_work(tmp_path: Path) -> None:
     with Session(checkpoint=str(tmp_path / "state")) as session:
-        session.execute("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT k FROM a")
+        session.execute(
+            "CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT k FROM a"
+        )
         client = Client(session.dashboard())
         session.start()
         session.push("a", [(1, 1)])

@@ -41,14 +41,21 @@ def test_a_session_shows_streams_queries_and_state(session: Session) -> None:
     assert "no rows yet" in session._repr_html_()
     fill(session)
     shown = session._repr_html_()
-    assert "k BIGINT, v STRING, ts TIMESTAMP" in shown and "pairs" in shown and "rows stored at most" in shown and "<td" in shown
+    assert (
+        "k BIGINT, v STRING, ts TIMESTAMP" in shown
+        and "pairs" in shown
+        and "rows stored at most" in shown
+        and "<td" in shown
+    )
 
 
 def test_a_plan_is_drawn_before_and_while_it_runs(session: Session) -> None:
     before = session.queries["pairs"].plan
     fill(session)
     plan = session.queries["pairs"].plan
-    assert str(plan).startswith("query: pairs\ntree: (a b)") and str(before).splitlines()[1] == str(plan).splitlines()[1]
+    assert (
+        str(plan).startswith("query: pairs\ntree: (a b)") and str(before).splitlines()[1] == str(plan).splitlines()[1]
+    )
     for drawn in (before.svg(), plan.svg()):
         root = ElementTree.fromstring(drawn)
         texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]

@@ -40,7 +40,16 @@ def push(session: Session, first: int) -> None:
 
 def test_nothing_is_shown_without_the_token(job: tuple[Session, Client, str]) -> None:
     _, client, folder = job
-    for path in ("/", "/page/main.js", "/events", "/metrics", "/api/report", "/api/history", "/api/queries", "/nothing"):
+    for path in (
+        "/",
+        "/page/main.js",
+        "/events",
+        "/metrics",
+        "/api/report",
+        "/api/history",
+        "/api/queries",
+        "/nothing",
+    ):
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "eddyline-000000000000=wrong"}):
             status, _, body = client.send("GET", path, headers=headers, token=False)
             assert status == 401 and b"token" in body, path
@@ -129,7 +138,11 @@ def test_metrics_are_prometheus_text(job: tuple[Session, Client, str]) -> None:
     status, headers, body = client.send("GET", "/metrics")
     text = body.decode()
     assert status == 200 and headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert "eddyline_up 1.0" in text and 'eddyline_rows_total{stream="a"}' in text and 'eddyline_results_total{query="pairs"}' in text
+    assert (
+        "eddyline_up 1.0" in text
+        and 'eddyline_rows_total{stream="a"}' in text
+        and 'eddyline_results_total{query="pairs"}' in text
+    )
     documented = Path(__file__).parents[2].joinpath("docs", "dashboard.md").read_text()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -239,7 +252,9 @@ def test_a_session_without_a_checkpoint_has_a_dashboard_too() -> None:
         client = Client(session.dashboard())
         session.start()
         push(session, 50)
-        wait_until(lambda: client.send("GET", "/api/report")[0] == 200 and client.get("/api/report")["stats"]["results"]["all"])
+        wait_until(
+            lambda: client.send("GET", "/api/report")[0] == 200 and client.get("/api/report")["stats"]["results"]["all"]
+        )
         assert client.post("/api/add", {"sql": "CREATE QUERY more AS SELECT k FROM a WHERE k = 1"})[0] == 200
         wait_until(lambda: "more" in client.get("/api/queries")["names"])
     with pytest.raises(OSError):

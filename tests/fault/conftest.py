@@ -1,4 +1,5 @@
-"""What the tests of failures share: a process that runs commands of the embedded engine, and the results of a life without failures."""
+"""What the tests of failures share: a process that runs commands of the embedded engine, and the results of a life
+without failures."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """The life of an embedded job through several runs of one command, and what its results must be.
 
-Answer   `Life` has a folder with a job file, two streams of files, a checkpoint and results. It begins with the `first` files. At `change`
-         a query is left out of the file, one is dropped and one added by control records, epochs have another size, and further files
-         have come. `arrive` is what happens between a failure and the next start: more files, and yet another size of epochs. The job
-         has rows that wait, joins over both kinds of window, aggregates of all kinds, and rows that cannot be read. `expected` are the
-         results of a life without failures.
-Limits   No row is late, so that results do not depend on epochs; an EMIT ON CHANGE is compared by the table that its changes make.
+Answer   `Life` has a folder with a job file, two streams of files, a checkpoint and results. It begins with the `first`
+         files. At `change` a query is left out of the file, one is dropped and one added by control records, epochs
+         have another size, and further files have come. `arrive` is what happens between a failure and the next start:
+         more files, and yet another size of epochs. The job has rows that wait, joins over both kinds of window,
+         aggregates of all kinds, and rows that cannot be read. `expected` are the results of a life without failures.
+Limits   No row is late, so that results do not depend on epochs; an EMIT ON CHANGE is compared by the table that its
+         changes make.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
 from tests.fault.forked import Runs
 from tests.fault.strike import EVERY, Operation, Plan, operations
 
@@ -82,7 +83,9 @@ class Life:
         text = "".join(f"CREATE QUERY {name} AS {query};\n" for name, query in queries.items())
         # Results go into files at once, or are gathered and wait in the checkpoint: both in one life.
         output = "each" if "omitted" in queries else "auto"
-        (self.folder / "job.sql").write_text(f"{STREAMS}SET epoch_rows = {epoch_rows};\nSET output_files = '{output}';\n{text}")
+        (self.folder / "job.sql").write_text(
+            f"{STREAMS}SET epoch_rows = {epoch_rows};\nSET output_files = '{output}';\n{text}"
+        )
 
     def _files(self, number: int, second: int, rows: int) -> None:
         rng = np.random.default_rng(number)
@@ -117,7 +120,8 @@ class Life:
         return Plan(tuple(str(self.folder / name) for name in FOLDERS), str(log), at, how)
 
     def walk(self, how: str, midway: Callable[[], None], strikes: int) -> list[str]:
-        """Start the command again and again; each start is struck at the first place that was not struck before, until one ends well.
+        """Start the command again and again; each start is struck at the first place that was not struck before, until
+        one ends well.
 
         After so many strikes something else happens.
 
@@ -160,7 +164,10 @@ class Life:
     def results(self) -> dict[str, object]:
         found: dict[str, object] = {}
         out = self.folder / "results"
-        for path in [*(p for p in sorted(out.iterdir()) if p.name != "_dead_letter"), *sorted((out / "_dead_letter").iterdir())]:
+        for path in [
+            *(p for p in sorted(out.iterdir()) if p.name != "_dead_letter"),
+            *sorted((out / "_dead_letter").iterdir()),
+        ]:
             assert not [name for name in path.iterdir() if name.name.startswith(".")], "what an interrupted write left"
             rows = parquet.read_table(path).to_pylist()
             if path.name == "change":

@@ -1,9 +1,11 @@
-"""Many runs of the command line in processes of their own, without loading the engine for each: `python -m tests.fault.forked`.
+"""Many runs of the command line in processes of their own, without loading the engine for each: `python -m
+tests.fault.forked`.
 
-Answer   `Runs` starts a process that loads the engine once and runs a job to warm it up. `run` has it fork a child in which the strikes of
-         a plan are active and the command line runs; it returns the exit code (negative: the signal) and what standard error has.
-Limits   A child begins with loaded modules and compiled kernels; everything that a command does by itself happens in the child. The
-         whole command, loading included, is run by the tests of random kills.
+Answer   `Runs` starts a process that loads the engine once and runs a job to warm it up. `run` has it fork a child in
+         which the strikes of a plan are active and the command line runs; it returns the exit code (negative: the
+         signal) and what standard error has.
+Limits   A child begins with loaded modules and compiled kernels; everything that a command does by itself happens in
+         the child. The whole command, loading included, is run by the tests of random kills.
 """
 
 from __future__ import annotations
@@ -36,16 +38,21 @@ class Runs:
             cwd=ROOT,
             env=environment,
         )
-        code, said = self._ask({"folder": str(warm_up), "arguments": ["run", "job.sql", "--once", "--quiet"], "here": True})
+        code, said = self._ask(
+            {"folder": str(warm_up), "arguments": ["run", "job.sql", "--once", "--quiet"], "here": True}
+        )
         assert code == 0, said
 
     def run(
         self, folder: Path, *arguments: str, plan: Plan | None = None, seconds: float | None = None, small: bool = False
     ) -> tuple[int, str]:
-        """With `seconds` the process is killed after that time, if it has not ended. With `small` results leave an epoch three at a time,
+        """With `seconds` the process is killed after that time, if it has not ended. With `small` results leave an
+        epoch three at a time,
         and an epoch has several files."""
         plans = None if plan is None else asdict(plan)
-        return self._ask({"folder": str(folder), "arguments": arguments, "plan": plans, "seconds": seconds, "small": small})
+        return self._ask(
+            {"folder": str(folder), "arguments": arguments, "plan": plans, "seconds": seconds, "small": small}
+        )
 
     def _ask(self, request: dict[str, Any]) -> tuple[int, str]:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -62,7 +69,7 @@ class Runs:
 
 def serve() -> None:
     from eddyline.cli.__main__ import main
-    from eddyline.connectors.output import shared_writer
+    from eddyline.connectors.results.output import shared_writer
 
     for line in sys.stdin:
         request = json.loads(line)

@@ -1,8 +1,8 @@
 """Named failures of a real job in real processes, and a runner that survives them.
 
-Answer   `Victim` starts `tests.fault.victim` in a session of its own, waits for micro-batches, and kills what a scenario
-         names: the driver with everything under it, one Python worker, one executor. `until_done` starts it again until the
-         job says that it is done.
+Answer   `Victim` starts `tests.fault.victim` in a session of its own, waits for micro-batches, and kills what a
+         scenario names: the driver with everything under it, one Python worker, one executor. `until_done` starts it
+         again until the job says that it is done.
 Limits   Linux: processes are found in /proc.
 """
 
@@ -42,7 +42,9 @@ class Victim:
         # With its own session, so that all its processes can be found and none of ours is hit.
         with open(self.output, "wb") as out, open(self.folder / "errors", "ab") as errors:
             command = [sys.executable, "-m", "tests.fault.victim", str(path)]
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=errors, env=environment, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, stdout=out, stderr=errors, env=environment, start_new_session=True
+            )
 
     @property
     def output(self) -> Path:

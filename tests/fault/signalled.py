@@ -1,10 +1,11 @@
 """Jobs that get a signal in a given function: `python -m tests.fault.signalled`.
 
-Answer   `Struck` starts a process that loads the engine and runs a job once. `run` has it fork a child that runs the command line; when
-         its main thread first calls a function of eddyline, the child sends itself a signal. It returns the exit code and what standard
-         error has.
-         `functions` are those that the main thread calls in a run. With a function, a signal and a command line as its arguments the
-         program runs that command in its own process, and is struck where any of its threads first calls the function.
+Answer   `Struck` starts a process that loads the engine and runs a job once. `run` has it fork a child that runs the
+         command line; when its main thread first calls a function of eddyline, the child sends itself a signal. It
+         returns the exit code and what standard error has.
+         `functions` are those that the main thread calls in a run. With a function, a signal and a command line as its
+         arguments the program runs that command in its own process, and is struck where any of its threads first calls
+         the function.
 Limits   A child begins with loaded modules, and ends as any process does: its threads are waited for.
 """
 
@@ -38,12 +39,16 @@ class Struck:
             cwd=ROOT,
             env=environment,
         )
-        code, said = self._ask({"folder": str(warm_up), "arguments": ["run", "job.sql", "--once", "--quiet"], "here": True})
+        code, said = self._ask(
+            {"folder": str(warm_up), "arguments": ["run", "job.sql", "--once", "--quiet"], "here": True}
+        )
         assert code == 0, said
 
     def run(self, folder: Path, *arguments: str, at: str, number: int, seconds: float) -> tuple[int | None, str]:
         """None: the process has not ended `seconds` after it began; its stacks are in what is said."""
-        return self._ask({"folder": str(folder), "arguments": arguments, "at": at, "number": number, "seconds": seconds})
+        return self._ask(
+            {"folder": str(folder), "arguments": arguments, "at": at, "number": number, "seconds": seconds}
+        )
 
     def functions(self, folder: Path, *arguments: str) -> list[str]:
         """What the main thread of a run to its end calls, in the order of first calls."""
@@ -88,8 +93,8 @@ def _profiled(at: str, number: int) -> Callable[[FrameType, str, Any], None]:
 
 def serve() -> None:
     from eddyline.cli.__main__ import main
-    from eddyline.connectors import ahead
-    from eddyline.connectors.output import shared_writer
+    from eddyline.connectors.files import ahead
+    from eddyline.connectors.results.output import shared_writer
 
     for line in sys.stdin:
         request = json.loads(line)
@@ -139,7 +144,9 @@ def serve() -> None:
             parts.append(part)
         os.close(read)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        print(json.dumps({"code": code if ended else None, "said": b"".join(parts).decode(errors="replace")}), flush=True)
+        print(
+            json.dumps({"code": code if ended else None, "said": b"".join(parts).decode(errors="replace")}), flush=True
+        )
 
 
 def struck_here(at: str, number: str, *command: str) -> int:

@@ -1,11 +1,11 @@
 """The life of a job on Spark through many starts of one command, with strikes; and what its results must be.
 
-Answer   `Life` has a folder with a job file, streams of files, a checkpoint and results. A `turn` brings new files, starts the command
-         that is always the same, adds and drops queries while it runs, and ends it by SIGTERM once everything that came has been
-         committed; a strike may end it sooner. `prepare` does what a start does before Spark gets to work. `finish` runs the command to the
-         end of the streams without strikes, and `check` compares all results with those of an embedded run over the same files.
-         The job has rows that wait, joins with results that are staged, aggregates of both kinds, a static table, and queries that come
-         and go.
+Answer   `Life` has a folder with a job file, streams of files, a checkpoint and results. A `turn` brings new files,
+         starts the command that is always the same, adds and drops queries while it runs, and ends it by SIGTERM once
+         everything that came has been committed; a strike may end it sooner. `prepare` does what a start does before
+         Spark gets to work. `finish` runs the command to the end of the streams without strikes, and `check` compares
+         all results with those of an embedded run over the same files. The job has rows that wait, joins with results
+         that are staged, aggregates of both kinds, a static table, and queries that come and go.
 Limits   No row is late, so that results do not depend on which files meet in a micro-batch. Linux, as `scenarios`.
 """
 
@@ -26,8 +26,8 @@ import pyarrow.compute as compute
 import pyarrow.parquet as parquet
 
 from eddyline import Session
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.spark.job.ledger import Ledger
 from tests.fault.scenarios import ROOT, end_session
 from tests.fault.strike import Plan
@@ -64,7 +64,9 @@ class Life:
         for name in ("a", "b", "marks"):
             (folder / name).mkdir(parents=True)
         (folder / "job.sql").write_text(JOB)
-        parquet.write_table(pa.table({"k": list(range(5)), "name": [f"name {k}" for k in range(5)]}), folder / "names.parquet")
+        parquet.write_table(
+            pa.table({"k": list(range(5)), "name": [f"name {k}" for k in range(5)]}), folder / "names.parquet"
+        )
         self.control = ControlFolder(str(folder / "state"))
 
     @property
@@ -82,14 +84,28 @@ class Life:
             v = np.arange(number * ROWS, (number + 1) * ROWS)
             for name in "ab":
                 ts = np.maximum(v * 1000 - self.random.integers(0, 15_000, ROWS), 0)
-                rows = pa.table({"k": self.random.integers(0, 5, ROWS), "v": v, "ts": pa.array(ts).cast(pa.timestamp("us"))})
+                rows = pa.table(
+                    {"k": self.random.integers(0, 5, ROWS), "v": v, "ts": pa.array(ts).cast(pa.timestamp("us"))}
+                )
                 # As a careful writer does it: a file is there whole.
                 parquet.write_table(rows, self.folder / f"{name}-new")
                 os.rename(self.folder / f"{name}-new", self.folder / name / f"{number:04d}.parquet")
         self.files += count
 
     def start(self, plan: Plan | None, *more: str) -> subprocess.Popen[bytes]:
-        arguments = ["run", "job.sql", "--engine", "spark", "--master", "local[2]", "--out", "out", "--checkpoint", "state", "--quiet"]
+        arguments = [
+            "run",
+            "job.sql",
+            "--engine",
+            "spark",
+            "--master",
+            "local[2]",
+            "--out",
+            "out",
+            "--checkpoint",
+            "state",
+            "--quiet",
+        ]
         return self._started(plan, "eddyline.cli", *arguments, *more)
 
     def prepare(self, plan: Plan) -> bool:
@@ -159,12 +175,18 @@ class Life:
     def all_is_committed(self) -> bool:
         """Every file, and every change of queries."""
         try:
-            offset = json.loads((self.folder / "state" / "offsets" / str(self.committed())).read_text().splitlines()[-1])
+            offset = json.loads(
+                (self.folder / "state" / "offsets" / str(self.committed())).read_text().splitlines()[-1]
+            )
         except (OSError, ValueError, IndexError):
             return False
         state = self.control.state()
         on_the_way = [q for q in state["queries"] if q["state"] == "pending"]
-        return all(n == self.files for n in offset["files"].values()) and not self.control.has(state["applied"]) and not on_the_way
+        return (
+            all(n == self.files for n in offset["files"].values())
+            and not self.control.has(state["applied"])
+            and not on_the_way
+        )
 
     # -- the end
 
@@ -189,14 +211,18 @@ class Life:
             os.chdir(here)
         ledger = Ledger.read(self.checkpoint)
         for number in self.added:
-            right[f"q{number}"] = self._between(right[f"q{number}"], ledger.queries[f"q{number}"].start, ledger.queries[f"q{number}"].stop)
+            right[f"q{number}"] = self._between(
+                right[f"q{number}"], ledger.queries[f"q{number}"].start, ledger.queries[f"q{number}"].stop
+            )
         assert all(right[name].num_rows for name in STAYING)
         for name, wanted in right.items():
             found = self.results(name, wanted.schema)
             if name == "counts":
                 # Changes are those between two batches: what they leave does not depend on the batches.
                 found, wanted = standing(found), standing(wanted)
-            assert in_one_order(found).equals(in_one_order(wanted)), f"{name}: {found.num_rows} results, should be {wanted.num_rows}"
+            assert in_one_order(found).equals(in_one_order(wanted)), (
+                f"{name}: {found.num_rows} results, should be {wanted.num_rows}"
+            )
 
     @staticmethod
     def _between(table: pa.Table, start: int | None, stop: int | None) -> pa.Table:
@@ -214,11 +240,14 @@ class Life:
 
 
 def standing(changes: pa.Table) -> pa.Table:
-    """What the changes of an aggregate by name leave: the last value of each group, and none of a group that has gone."""
+    """What the changes of an aggregate by name leave: the last value of each group, and none of a group that has
+    gone."""
     said = changes.select(["name", "_ts", "_op"]).group_by(["name", "_ts", "_op"]).aggregate([])
     assert said.num_rows == changes.num_rows, "a change is there twice"
     last = {row["name"]: row for row in changes.sort_by("_ts").to_pylist()}
-    return pa.Table.from_pylist([row for row in last.values() if row["_op"] == "+"], changes.schema).drop_columns(["_ts"])
+    return pa.Table.from_pylist([row for row in last.values() if row["_op"] == "+"], changes.schema).drop_columns(
+        ["_ts"]
+    )
 
 
 def in_one_order(table: pa.Table) -> pa.Table:

@@ -1,7 +1,9 @@
-"""All that a start of a job on Spark does before Spark itself gets to work: `python -m tests.fault.starting`, in the folder of a job.
+"""All that a start of a job on Spark does before Spark itself gets to work: `python -m tests.fault.starting`, in the
+folder of a job.
 
-The same code in the same order as `eddyline run job.sql --engine spark --out out --checkpoint state`, in a process that needs no JVM: it
-ends where Spark would be started. A kill in it leaves what a kill at the same place of the command leaves.
+The same code in the same order as `eddyline run job.sql --engine spark --out out --checkpoint state`, in a process that
+needs no JVM: it ends where Spark would be started. A kill in it leaves what a kill at the same place of the command
+leaves.
 """
 
 from __future__ import annotations

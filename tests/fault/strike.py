@@ -1,11 +1,12 @@
 """Strikes at one of a job's file operations: the process is killed there, the disk is full, or permission is denied.
 
-Answer   `activate(Plan(…))` numbers every operation of this process by which files below some folders change: making, opening for
-         writing, writing, making sure of the disk, renaming, removing. At the operation with the given number it does what the plan says.
-         With the environment variable EDDYLINE_STRIKE (`Plan.environment`) and `tests/fault/hook` on PYTHONPATH every Python process of
-         a job does the same, Spark's driver and workers too; they count together.
-State    The log of the plan, to which every operation is written before it happens: number, kind, file and the functions of eddyline
-         that asked for it (`operations` reads it).
+Answer   `activate(Plan(…))` numbers every operation of this process by which files below some folders change: making,
+         opening for writing, writing, making sure of the disk, renaming, removing. At the operation with the given
+         number it does what the plan says. With the environment variable EDDYLINE_STRIKE (`Plan.environment`) and
+         `tests/fault/hook` on PYTHONPATH every Python process of a job does the same, Spark's driver and workers too;
+         they count together.
+State    The log of the plan, to which every operation is written before it happens: number, kind, file and the
+         functions of eddyline that asked for it (`operations` reads it).
 Limits   Operations of Python code. What C++ and the JVM write by themselves is not seen.
 """
 
@@ -40,11 +41,11 @@ class Plan:
     log: str
     #: The number of the operation, from 1; 0: only count.
     at: int = 0
-    #: "kill": before the operation; "torn": after half of a write, otherwise the same; "full", "denied": this operation and all later
-    #: ones of its kind fail; "full once": only this one.
+    #: "kill": before the operation; "torn": after half of a write, otherwise the same; "full", "denied": this operation
+    #: and all later ones of its kind fail; "full once": only this one.
     how: str = "kill"
-    #: Instead of a number: the sites (see `Operation.site`) at which to strike, each once in all processes together; `EVERY` stands for all
-    #: that there are. `marks` is the folder in which they note it, outside of the folders above.
+    #: Instead of a number: the sites (see `Operation.site`) at which to strike, each once in all processes together;
+    #: `EVERY` stands for all that there are. `marks` is the folder in which they note it, outside of the folders above.
     sites: tuple[str, ...] = ()
     marks: str = ""
 
@@ -226,7 +227,9 @@ def _asked() -> str:
     while frame is not None and len(found) < 4:
         code = frame.f_code
         # Methods that a dataclass has made have no file.
-        if str(frame.f_globals.get("__package__")).partition(".")[0] == "eddyline" and not code.co_filename.startswith("<"):
+        if str(frame.f_globals.get("__package__")).partition(".")[0] == "eddyline" and not code.co_filename.startswith(
+            "<"
+        ):
             found.append(f"{Path(code.co_filename).stem}.{code.co_name}")
         frame = frame.f_back  # type: ignore[assignment]
     return " < ".join(found)

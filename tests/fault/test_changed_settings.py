@@ -1,4 +1,5 @@
-"""Settings that change between kills: real processes, killed after some of their checkpoints, each started under other settings."""
+"""Settings that change between kills: real processes, killed after some of their checkpoints, each started under other
+settings."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ def test_processes_that_are_killed_and_start_under_other_settings(tmp_path: Path
             break
     found = {
         place: answers(
-            {name: [parquet.read_table(p) for p in sorted((tmp_path / place / "out" / name).glob("*.parquet"))] for name in queries}
+            {
+                name: [parquet.read_table(p) for p in sorted((tmp_path / place / "out" / name).glob("*.parquet"))]
+                for name in queries
+            }
         )
         for place in ("straight", "lives")
     }

@@ -1,4 +1,5 @@
-"""A standalone cluster on this machine, a master and two workers: programs and the command bring jobs to it as the page on Spark says."""
+"""A standalone cluster on this machine, a master and two workers: programs and the command bring jobs to it as the page
+on Spark says."""
 
 from __future__ import annotations
 
@@ -48,7 +49,12 @@ CREATE QUERY per_second AS SELECT date_trunc('second', b.ts) AS second, COUNT(*)
 
 
 def environment() -> dict[str, str]:
-    ours = {"JAVA_HOME": suitable_java(), "SPARK_HOME": str(BIN.parent), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT / "src")}
+    ours = {
+        "JAVA_HOME": suitable_java(),
+        "SPARK_HOME": str(BIN.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     return os.environ | ours | {"SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false"}
 
 
@@ -59,16 +65,31 @@ def master(tmp_path: Path) -> Iterator[str]:
 
     def start(name: str, kind: str, *more: str) -> Path:
         log = tmp_path / f"{name}.log"
-        command = [str(BIN / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0", *more]
+        command = [
+            str(BIN / "spark-class"),
+            f"org.apache.spark.deploy.{kind}",
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *more,
+        ]
         with open(log, "wb") as out:
-            started.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment(), cwd=tmp_path, start_new_session=True))
+            started.append(
+                subprocess.Popen(
+                    command, stdout=out, stderr=out, env=environment(), cwd=tmp_path, start_new_session=True
+                )
+            )
         return log
 
     try:
         url = said(start("master", "master.Master", "--port", "0"), r"spark://127\.0\.0\.1:\d+")
         for name in ("one", "two"):
             folder = ["--work-dir", str(tmp_path / name)]
-            said(start(name, "worker.Worker", "--cores", "1", "--memory", "1g", *folder, url), "Successfully registered with master")
+            said(
+                start(name, "worker.Worker", "--cores", "1", "--memory", "1g", *folder, url),
+                "Successfully registered with master",
+            )
         yield url
     finally:
         for process in started:
@@ -108,7 +129,20 @@ def test_a_program_by_spark_submit_and_the_command_go_on_with_one_checkpoint(
     assert "shards 2 on 2" in done.stdout
     write(tmp_path, range(3, 5))
     run = ["run", "job.sql", "--once", "--quiet"]
-    command = [sys.executable, "-m", "eddyline.cli", *run, "--engine", "spark", "--master", master, "--out", "out", "--checkpoint", "state"]
+    command = [
+        sys.executable,
+        "-m",
+        "eddyline.cli",
+        *run,
+        "--engine",
+        "spark",
+        "--master",
+        master,
+        "--out",
+        "out",
+        "--checkpoint",
+        "state",
+    ]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     assert main([*run, "--out", "right"]) == 0

@@ -1,4 +1,5 @@
-"""A kill right after a commit, with every kind of state in it: joins, groups, outer joins, rankings, patterns, templates, promises."""
+"""A kill right after a commit, with every kind of state in it: joins, groups, outer joins, rankings, patterns,
+templates, promises."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ def life(folder: Path, files: int = 1) -> Path:
     (folder / "job.sql").write_text(text)
     for place, name in enumerate(("a", "b", "asks")):
         found = [row for number in range(ROWS) for row in rows(number)[place]]
-        lines = [json.dumps(dict(zip(STREAMS.get(name, STREAMS["a"]), (*row[:-1], _time(row[-1])), strict=True))) for row in found]
+        lines = [
+            json.dumps(dict(zip(STREAMS.get(name, STREAMS["a"]), (*row[:-1], _time(row[-1])), strict=True)))
+            for row in found
+        ]
         (folder / name).mkdir()
         for number in range(files):
             part = lines[len(lines) * number // files : len(lines) * (number + 1) // files]
@@ -49,18 +53,29 @@ def plan(folder: Path, *sites: str) -> Plan:
     """Kill at one of these sites, where it is first reached."""
     marks = folder.parent / f"marks {len(list(folder.parent.iterdir()))}"
     marks.mkdir()
-    return Plan((str(folder / "state"), str(folder / "results")), str(folder.parent / "log"), sites=sites, marks=str(marks))
+    return Plan(
+        (str(folder / "state"), str(folder / "results")), str(folder.parent / "log"), sites=sites, marks=str(marks)
+    )
 
 
 def results(folder: Path) -> dict[str, list[str]]:
     out = folder / "results"
-    paths = [path for path in (*out.iterdir(), *(out / "_dead_letter").glob("*")) if path.is_dir() and path.name != "_dead_letter"]
-    return {path.name: sorted(map(str, parquet.read_table(path).to_pylist())) for path in paths if any(path.glob("*.parquet"))}
+    paths = [
+        path
+        for path in (*out.iterdir(), *(out / "_dead_letter").glob("*"))
+        if path.is_dir() and path.name != "_dead_letter"
+    ]
+    return {
+        path.name: sorted(map(str, parquet.read_table(path).to_pylist()))
+        for path in paths
+        if any(path.glob("*.parquet"))
+    }
 
 
 @pytest.mark.fault
 def test_a_kill_right_after_every_commit(tmp_path: Path) -> None:
-    """Each start makes one commit, whose header has its name when the process dies; the last start makes what is left."""
+    """Each start makes one commit, whose header has its name when the process dies; the last start makes what is
+    left."""
     whole, killed = life(tmp_path / "whole"), life(tmp_path / "killed")
     runs = Runs(life(tmp_path / "warm"))
     try:
@@ -69,7 +84,9 @@ def test_a_kill_right_after_every_commit(tmp_path: Path) -> None:
         expected = results(whole)
         assert len(expected) >= 14 and all(expected.values()), [name for name, found in expected.items() if not found]
         done = operations(tmp_path / "log")
-        commits = [o.number for o in done if o.kind == "rename" and o.path.endswith("checkpoint.json") and o.number < len(done)]
+        commits = [
+            o.number for o in done if o.kind == "rename" and o.path.endswith("checkpoint.json") and o.number < len(done)
+        ]
         assert len(commits) >= 6
         after = {done[number].site for number in commits}
         for _ in commits:

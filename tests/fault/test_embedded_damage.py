@@ -19,10 +19,14 @@ pytestmark = pytest.mark.fault
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda content: content[: len(content) // 2],
-    "a bit": lambda content: content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 4]) + content[len(content) // 2 + 1 :],
+    "a bit": lambda content: (
+        content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 4]) + content[len(content) // 2 + 1 :]
+    ),
     "empty": lambda content: b"",
     "another version's": lambda content: b'{"format": 1, "epoch": 3, "positions": {}}',
-    "another version's, whole": lambda content: sealed({"format": 99, "engine": "embedded", "epoch": 3, "pipeline": {"format": 99}}),
+    "another version's, whole": lambda content: sealed(
+        {"format": 99, "engine": "embedded", "epoch": 3, "pipeline": {"format": 99}}
+    ),
 }
 #: Files that every start writes anew, or does not read: what control records did is in the header.
 RENEWED = {"lock", "catalog.sql", "parts.json", "state.json", "000000000000.json", "000000000001.json"}
@@ -46,7 +50,9 @@ def stopped(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> tuple[Life,
 
 
 def files_of(folder: Path) -> list[Path]:
-    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return sorted(
+        path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")
+    )
 
 
 def written(life: Life) -> dict[Path, bytes]:
@@ -77,7 +83,9 @@ def _damaged_in_turn(damage: str, stopped: tuple[Life, Path], wanted: dict[str, 
     """Of the blocks one in so many, and every other file."""
     life, kept = stopped
     files = [path for at, path in enumerate(files_of(kept / "state")) if path.parts[0] != "blocks" or at % blocks == 0]
-    assert {"blocks", "checkpoint.json", "eddyline.json", "begun.json", "lock", "catalog.sql"} <= {path.parts[0] for path in files}
+    assert {"blocks", "checkpoint.json", "eddyline.json", "begun.json", "lock", "catalog.sql"} <= {
+        path.parts[0] for path in files
+    }
     named = 0
     for number, path in enumerate(files):
         life.put_back(kept)
@@ -87,7 +95,8 @@ def _damaged_in_turn(damage: str, stopped: tuple[Life, Path], wanted: dict[str, 
         before = written(life)
         code, said = life.run()
         if code == 0:
-            # Reports are for people: no start reads them. Marks of stretches under way say at most that a child parses them.
+            # Reports are for people: no start reads them. Marks of stretches under way say at most that a child parses
+            # them.
             assert (
                 path.parts[0] in ("dashboard", "parsing")
                 or path.name in RENEWED
@@ -96,7 +105,9 @@ def _damaged_in_turn(damage: str, stopped: tuple[Life, Path], wanted: dict[str, 
             assert life.results() == wanted, path
             continue
         named += 1
-        assert code == 2 and said.startswith("error:") and said.count("error:") == 1 and "hint:" in said, f"{path}: {said}"
+        assert code == 2 and said.startswith("error:") and said.count("error:") == 1 and "hint:" in said, (
+            f"{path}: {said}"
+        )
         assert (path.name in said and "it held" in said) or "format 99" in said, f"{path}: {said}"
         assert written(life) == before, "a refused start changes nothing"
         # What is put back is as good as before.
@@ -112,7 +123,9 @@ def test_missing_and_exchanged_files(stopped: tuple[Life, Path]) -> None:
     blocks = [path.name for path in sorted((kept / "state/blocks").iterdir()) if not is_orphan(path, kept)]
     pending = [path.name for path in sorted((kept / "state/pending").iterdir()) if not is_orphan(path, kept)]
     damages = [("checkpoint.json", None), (f"blocks/{blocks[0]}", None), (f"blocks/{blocks[0]}", blocks[1])]
-    damages += [(f"pending/{name}", None) for name in pending] + [(f"pending/{pending[0]}", pending[-1])] * (len(pending) > 1)
+    damages += [(f"pending/{name}", None) for name in pending] + [(f"pending/{pending[0]}", pending[-1])] * (
+        len(pending) > 1
+    )
     assert pending, "the life ends with results that are in no file"
     for old, new in damages:
         life.put_back(kept)

@@ -1,7 +1,8 @@
-"""The crash matrix of the embedded engine: a kill at every place where it writes what recovery reads, then a start with the same command.
+"""The crash matrix of the embedded engine: a kill at every place where it writes what recovery reads, then a start with
+the same command.
 
-A place is a kind of file operation and the functions that ask for it. They are found while the job runs, also those that only a
-start after a failure comes to. The union of results equals that of a life without failures, row for row.
+A place is a kind of file operation and the functions that ask for it. They are found while the job runs, also those
+that only a start after a failure comes to. The union of results equals that of a life without failures, row for row.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.connectors.output import result_files
+from eddyline.connectors.results.output import result_files
 from tests.fault.embedded_life import Life
 from tests.fault.forked import Runs
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.fault
 
 
 def lived(folder: Path, runs: Runs, how: str) -> tuple[Life, list[str]]:
-    """A life that was struck at every place of its two runs, with files arriving in the middle of both; and what its failures said."""
+    """A life that was struck at every place of its two runs, with files arriving in the middle of both; and what its
+    failures said."""
     life = Life(folder, runs)
     life.first()
     said = life.walk(how, life.arrive, 40)
@@ -43,13 +45,21 @@ def test_one_life_with_a_kill_at_every_place(tmp_path: Path, runs: Runs, wanted:
 
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("how", ["full", pytest.param("denied", marks=pytest.mark.long)])
-def test_one_life_with_a_disk_that_fails_at_every_place(how: str, tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
+def test_one_life_with_a_disk_that_fails_at_every_place(
+    how: str, tmp_path: Path, runs: Runs, wanted: dict[str, object]
+) -> None:
     life, said = lived(tmp_path / "life", runs, how)
     assert len(said) > 40
     for words in said:
         # A job whose reports cannot be written says so, and goes on to where it fails.
-        words = "".join(line for line in words.splitlines(keepends=True) if not line.startswith("reports of the job are not written: "))
-        assert words.count("error:") == 1 and words.startswith("error:") and "hint:" in words and "Traceback" not in words
+        words = "".join(
+            line
+            for line in words.splitlines(keepends=True)
+            if not line.startswith("reports of the job are not written: ")
+        )
+        assert (
+            words.count("error:") == 1 and words.startswith("error:") and "hint:" in words and "Traceback" not in words
+        )
         assert "Permission denied" in words if how == "denied" else "No space left" in words
     assert life.results() == wanted
 
@@ -57,7 +67,8 @@ def test_one_life_with_a_disk_that_fails_at_every_place(how: str, tmp_path: Path
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_the_whole_matrix(tmp_path: Path, runs: Runs, wanted: dict[str, object]) -> None:
-    """A life of its own for every place: struck where it is reached first, midway and last; in a first run and in one that resumes."""
+    """A life of its own for every place: struck where it is reached first, midway and last; in a first run and in one
+    that resumes."""
     life = Life(tmp_path / "life", runs)
     life.first()
     bases = [life.kept(tmp_path / "fresh")]

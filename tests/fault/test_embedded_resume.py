@@ -42,7 +42,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             if name == "a":
                 ts = ts - rng.integers(0, 2_500_000, 900)
             columns = {"k": rng.integers(0, 40, 900), "ts": pa.array(ts, pa.timestamp("us"))}
-            columns |= {"s": [f"text {i}" for i in rng.integers(0, 9, 900)]} if name == "a" else {"v": rng.uniform(0, 1, 900)}
+            columns |= (
+                {"s": [f"text {i}" for i in rng.integers(0, 9, 900)]} if name == "a" else {"v": rng.uniform(0, 1, 900)}
+            )
             parquet.write_table(pa.table(columns), tmp_path / name / f"{part}-{seed}.parquet")
     (tmp_path / "job.sql").write_text(STREAMS + QUERIES)
     return tmp_path
@@ -61,7 +63,19 @@ def everything(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 def test_killed_and_resumed(work: Path, seed: int) -> None:
     assert main(["run", "job.sql", "--once", "--out", "expected", "--quiet"]) == 0
     rng = random.Random(seed)
-    command = [sys.executable, "-m", "eddyline.cli", "run", "job.sql", "--once", "--out", "results", "--checkpoint", "ck", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "eddyline.cli",
+        "run",
+        "job.sql",
+        "--once",
+        "--out",
+        "results",
+        "--checkpoint",
+        "ck",
+        "--quiet",
+    ]
     kills = 0
     while True:
         process = subprocess.Popen(command, cwd=work, env=os.environ)
@@ -133,7 +147,8 @@ def test_queries_may_come_and_go_between_runs(work: Path) -> None:
     (work / "job.sql").write_text(STREAMS + QUERIES)
     assert main(["run", "job.sql", "--once", "--out", "expected", "--quiet"]) == 0
     expected = everything(work / "expected")
-    # The end of the first run moved the frontier past its newest row: rows of the later files that lie before it are late.
+    # The end of the first run moved the frontier past its newest row: rows of the later files that lie before it are
+    # late.
     late = {row[2] for row in after.get("a", [])} - {row[2] for row in expected.get("a", [])}
     assert set(after["pairs"]) <= set(expected["pairs"])
     assert len(late) < 10 and len(expected["pairs"]) - len(after["pairs"]) <= 5 * len(late)

@@ -1,4 +1,5 @@
-"""A supervisor that starts the same command again after every failure: kills at random moments, failures at random operations, a full disk.
+"""A supervisor that starts the same command again after every failure: kills at random moments, failures at random
+operations, a full disk.
 
 The job always ends with all results, each once. EDDYLINE_KILLS says how many random kills there are; a soak has 500.
 """
@@ -54,7 +55,8 @@ def _until_done(life: Life, start: Start) -> int:
 
 
 class Killer:
-    """Kills starts at random moments, soon enough that about every other start comes to a checkpoint before, on machines of any speed."""
+    """Kills starts at random moments, soon enough that about every other start comes to a checkpoint before, on
+    machines of any speed."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -105,7 +107,9 @@ def test_two_processes(tmp_path: Path, runs: Runs) -> None:
     first = subprocess.Popen([sys.executable, "-m", "eddyline", *command], cwd=life.folder, env=environment)
     try:
         limit = time.monotonic() + 240
-        while not (life.folder / "state/checkpoint.json").exists() and first.poll() is None and time.monotonic() < limit:
+        while (
+            not (life.folder / "state/checkpoint.json").exists() and first.poll() is None and time.monotonic() < limit
+        ):
             time.sleep(0.02)
         code, said = life.run()
         assert code == 2 and f"process {first.pid} on" in said and "in use" in said and "hint:" in said, said
@@ -125,7 +129,9 @@ def test_a_disk_that_is_really_full(tmp_path: Path, runs: Runs, wanted: dict[str
     disk.mkdir()
     life.folder.mkdir()
     pages = 10
-    mounted = not subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "none", str(disk)], capture_output=True).returncode
+    mounted = not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "none", str(disk)], capture_output=True
+    ).returncode
     for name in ("state", "results"):
         (disk / name).mkdir()
         (life.folder / name).symlink_to(disk / name)
@@ -150,12 +156,19 @@ def test_a_disk_that_is_really_full(tmp_path: Path, runs: Runs, wanted: dict[str
     assert len(said) > 5
     for words in said:
         # A report that cannot be written is a warning before the message that ends the job.
-        told = "".join(line for line in words.splitlines(keepends=True) if not line.startswith("reports of the job are not written: "))
-        assert told.startswith("error:") and told.count("error:") == 1 and "No space left" in told and "hint:" in told, words
+        told = "".join(
+            line
+            for line in words.splitlines(keepends=True)
+            if not line.startswith("reports of the job are not written: ")
+        )
+        assert (
+            told.startswith("error:") and told.count("error:") == 1 and "No space left" in told and "hint:" in told
+        ), words
 
 
 def test_a_disk_that_is_read_only(tmp_path: Path, runs: Runs) -> None:
-    """Refused with one message; once it can be written, the same command continues. Without the right to mount, permission is denied."""
+    """Refused with one message; once it can be written, the same command continues. Without the right to mount,
+    permission is denied."""
     life = Life(tmp_path / "life", runs)
     disk = tmp_path / "disk"
     disk.mkdir()

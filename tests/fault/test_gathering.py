@@ -1,4 +1,5 @@
-"""Gathered results through kills: at every file operation of a job, with the setting changed between runs, each result is written once."""
+"""Gathered results through kills: at every file operation of a job, with the setting changed between runs, each result
+is written once."""
 
 from __future__ import annotations
 
@@ -25,13 +26,16 @@ def world(tmp_path: Path) -> None:
     for number in range(FILES):
         ts = pa.array([(number * 10 + i) * 1_000_000 for i in range(10)], pa.timestamp("us"))
         parquet.write_table(
-            pa.table({"k": pa.array([number * 10 + i for i in range(10)], pa.int64()), "ts": ts}), tmp_path / "s" / f"{number}.parquet"
+            pa.table({"k": pa.array([number * 10 + i for i in range(10)], pa.int64()), "ts": ts}),
+            tmp_path / "s" / f"{number}.parquet",
         )
     for files in ("auto", "each"):
         queries = "".join(f"CREATE QUERY q{i} AS SELECT k FROM s WHERE k % {QUERIES} = {i};" for i in range(QUERIES))
         stream = f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{tmp_path}/s', time='ts');"
         every = f"CREATE SINK every FOR ALL WITH (format='jsonl', path='{tmp_path}/out/every');"
-        settings = f"SET epoch_rows = 7; SET checkpoint_seconds = 0; SET output_files = '{files}'; SET output_seconds = 0.02;"
+        settings = (
+            f"SET epoch_rows = 7; SET checkpoint_seconds = 0; SET output_files = '{files}'; SET output_seconds = 0.02;"
+        )
         (tmp_path / f"{files}.sql").write_text(stream + settings + queries + every)
 
 
@@ -40,7 +44,16 @@ def killed(runs: Runs, tmp_path: Path, at: int, files: str) -> bool:
     log = tmp_path / "log"
     log.unlink(missing_ok=True)
     plan = Plan((str(tmp_path / "ck"), str(tmp_path / "out")), str(log), at)
-    arguments = ["run", f"{files}.sql", "--once", "--quiet", "--out", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "ck")]
+    arguments = [
+        "run",
+        f"{files}.sql",
+        "--once",
+        "--quiet",
+        "--out",
+        str(tmp_path / "out"),
+        "--checkpoint",
+        str(tmp_path / "ck"),
+    ]
     code, said = runs.run(tmp_path, *arguments, plan=plan)
     assert code in (0, -signal.SIGKILL), said
     return code != 0
@@ -49,9 +62,17 @@ def killed(runs: Runs, tmp_path: Path, at: int, files: str) -> bool:
 def check(tmp_path: Path) -> None:
     numbers = list(range(10 * FILES))
     for i in range(QUERIES):
-        found = [k for path in sorted((tmp_path / f"out/q{i}").glob("*.parquet")) for k in parquet.read_table(path).column("k").to_pylist()]
+        found = [
+            k
+            for path in sorted((tmp_path / f"out/q{i}").glob("*.parquet"))
+            for k in parquet.read_table(path).column("k").to_pylist()
+        ]
         assert found == [k for k in numbers if k % QUERIES == i]
-    lines = [json.loads(line) for path in sorted((tmp_path / "out/every").glob("*.jsonl")) for line in path.read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for path in sorted((tmp_path / "out/every").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
     assert sorted(line["k"] for line in lines) == numbers
     assert not list((tmp_path / "ck/pending").glob("*"))
     assert not list((tmp_path / "out").rglob(".*.tmp"))

@@ -32,7 +32,8 @@ def write(folder: Path, kind: str, poisonous: dict[int, str]) -> None:
     (folder / "in").mkdir()
     (folder / "job.sql").write_text(JOB.format(kind=kind))
     rows = [
-        {"note": poisonous.get(k, f"n{k}"), "k": k, "xs": "[1, 2]", "ts": f"2024-01-01 00:{k // 60:02}:{k % 60:02}"} for k in range(ROWS)
+        {"note": poisonous.get(k, f"n{k}"), "k": k, "xs": "[1, 2]", "ts": f"2024-01-01 00:{k // 60:02}:{k % 60:02}"}
+        for k in range(ROWS)
     ]
     for first in range(0, ROWS, PER_FILE):
         part, path = rows[first : first + PER_FILE], folder / "in" / f"{first:04}.{kind}"
@@ -47,7 +48,11 @@ def write(folder: Path, kind: str, poisonous: dict[int, str]) -> None:
 
 def start(folder: Path, poison: str, *more: str) -> tuple[int, str]:
     paths = [str(HOOK), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "EDDYLINE_POISON": poison, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    environment = {
+        **os.environ,
+        "EDDYLINE_POISON": poison,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
     command = [
         sys.executable,
         "-m",
@@ -86,7 +91,8 @@ def test_a_line_that_ends_the_process_is_survived_at_the_next_start(tmp_path: Pa
         return
     assert keys == [k for k in range(ROWS) if k not in bad]
     assert {letter["_reason"] for letter in dead} == {
-        f"bad: {k // PER_FILE * PER_FILE:04}.csv line {k % PER_FILE + 2}: the parser ends its process with this line: SIGSEGV" for k in bad
+        f"bad: {k // PER_FILE * PER_FILE:04}.csv line {k % PER_FILE + 2}: the parser ends its process with this line: SIGSEGV"
+        for k in bad
     }
     assert all("POISON" in letter["note"] for letter in dead) and len(dead) == len(bad)
     assert "ends every process that parses it (SIGSEGV)" in said[2][1]
@@ -116,7 +122,9 @@ def test_a_text_that_ends_the_process_when_it_becomes_a_value(tmp_path: Path) ->
     codes = [start(tmp_path, f"jsonl,{int(signal.SIGSEGV)},77777")[0] for _ in range(2)]
     assert codes == [-signal.SIGSEGV, 0]
     keys, dead = found(tmp_path)
-    assert keys == [k for k in range(ROWS) if k != 200] and [letter["note"].split(",")[0] for letter in dead] == ["n200"]
+    assert keys == [k for k in range(ROWS) if k != 200] and [letter["note"].split(",")[0] for letter in dead] == [
+        "n200"
+    ]
 
 
 def write_names(folder: Path, kind: str, names: list[str]) -> None:
@@ -151,7 +159,9 @@ def table_that_ends_the_process(tmp_path: Path, kind: str, *engine: str) -> None
     assert sorted(parquet.read_table(tmp_path / "out" / "named").column("name").to_pylist()) == sorted([*good, "n7"])
 
 
-@pytest.mark.parametrize("kind", ["csv", pytest.param("jsonl", marks=pytest.mark.long), pytest.param("parquet", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", ["csv", pytest.param("jsonl", marks=pytest.mark.long), pytest.param("parquet", marks=pytest.mark.long)]
+)
 def test_a_table_that_ends_the_process_is_refused_at_the_next_start(tmp_path: Path, kind: str) -> None:
     table_that_ends_the_process(tmp_path, kind)
 
@@ -168,7 +178,9 @@ def test_a_value_of_a_json_document_that_ends_the_process(tmp_path: Path) -> Non
     write(tmp_path, "jsonl", {})
     (tmp_path / "job.sql").write_text(JOB.format(kind="json"))
     for path in sorted((tmp_path / "in").iterdir()):
-        path.rename(path.with_suffix(".json")).write_text("[\n" + ",\n".join(path.with_suffix(".json").read_text().splitlines()) + "]")
+        path.rename(path.with_suffix(".json")).write_text(
+            "[\n" + ",\n".join(path.with_suffix(".json").read_text().splitlines()) + "]"
+        )
     path = tmp_path / "in" / "0200.json"
     path.write_text(path.read_text().replace("[1, 2]", "[77777]", 1))
     codes = [start(tmp_path, f"jsonl,{int(signal.SIGSEGV)},77777")[0] for _ in range(3)]

@@ -1,7 +1,9 @@
-"""kill -9 with punctuations in flight: nothing is lost, nothing is repeated, neither results nor finished values nor violations.
+"""kill -9 with punctuations in flight: nothing is lost, nothing is repeated, neither results nor finished values nor
+violations.
 
-The embedded engine is killed at operations on files that recovery reads: in every run at some of them, in the long run at each. On Spark
-the whole session is killed at random moments; `tests/spark/test_promises.py` has crashes of shards and drivers in every run.
+The embedded engine is killed at operations on files that recovery reads: in every run at some of them, in the long run
+at each. On Spark the whole session is killed at random moments; `tests/spark/test_promises.py` has crashes of shards
+and drivers in every run.
 """
 
 from __future__ import annotations
@@ -45,19 +47,29 @@ def script(folder: str, batch: str = "") -> str:
 
 
 def write_streams(folder: Path) -> None:
-    """An auction a second, open for eight; bids on items that are open, a few after the end, and ends that come before that."""
+    """An auction a second, open for eight; bids on items that are open, a few after the end, and ends that come before
+    that."""
     rng = np.random.default_rng(5)
     auctions = [{"item": n, "closes": (n + 8) * SECOND, "ts": n * SECOND} for n in range(ITEMS)]
     bids: list[dict[str, object]] = []
     for at in range(6 * ITEMS):
         second = at // 6
         item = max(0, second - int(rng.integers(0, 10)))
-        bids.append({"item": item, "price": int(rng.integers(1, 99)), "done": None, "ts": second * SECOND + int(rng.integers(0, SECOND))})
+        bids.append(
+            {
+                "item": item,
+                "price": int(rng.integers(1, 99)),
+                "done": None,
+                "ts": second * SECOND + int(rng.integers(0, SECOND)),
+            }
+        )
         if rng.random() < 0.05:
             bids.append({"item": item, "price": None, "done": True, "ts": second * SECOND + SECOND - 1})
     schemas = {
         "auctions": pa.schema([("item", pa.int64()), ("closes", pa.timestamp("us")), ("ts", pa.timestamp("us"))]),
-        "bids": pa.schema([("item", pa.int64()), ("price", pa.int64()), ("done", pa.bool_()), ("ts", pa.timestamp("us"))]),
+        "bids": pa.schema(
+            [("item", pa.int64()), ("price", pa.int64()), ("done", pa.bool_()), ("ts", pa.timestamp("us"))]
+        ),
     }
     for name, rows in (("auctions", auctions), ("bids", bids)):
         (folder / name).mkdir(parents=True)
@@ -68,7 +80,13 @@ def write_streams(folder: Path) -> None:
 
 def everything(out: Path, sink: Path) -> dict[str, list[tuple[str, ...]]]:
     """All results, finished values and dead letters, sorted."""
-    folders = [out / "joined", out / "joined" / "_punctuations", out / "won", *sorted((out / "_dead_letter").iterdir()), sink]
+    folders = [
+        out / "joined",
+        out / "joined" / "_punctuations",
+        out / "won",
+        *sorted((out / "_dead_letter").iterdir()),
+        sink,
+    ]
     found = {}
     for folder in folders:
         files = sorted(path for path in folder.iterdir() if path.suffix == ".parquet")
@@ -104,7 +122,11 @@ def lived(base: Path, folder: Path, runs: Runs, at: int) -> tuple[dict[str, list
 
 
 @pytest.mark.parametrize(
-    "share", [pytest.param(12, marks=pytest.mark.timeout(3600)), pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+    "share",
+    [
+        pytest.param(12, marks=pytest.mark.timeout(3600)),
+        pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+    ],
 )
 def test_the_embedded_engine_is_killed(share: int, base: Path, tmp_path: Path, runs: Runs) -> None:
     wanted, count = lived(base, tmp_path / "whole", runs, 0)

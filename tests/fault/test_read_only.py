@@ -1,7 +1,7 @@
 """A checkpoint, or a folder of results, that becomes read-only while a job follows its sources, in both engines.
 
-The job ends with one message and exit code 2. Once the folder can be written again, the same command ends with all results, each once.
-A read-only mount of the folder is laid over it.
+The job ends with one message and exit code 2. Once the folder can be written again, the same command ends with all
+results, each once. A read-only mount of the folder is laid over it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ CASES += [
 def command(folder: Path, engine: str, *more: str) -> subprocess.Popen[str]:
     arguments = ["run", "job.sql", *ENGINES[engine], "--out", "out", "--checkpoint", "state", "--quiet", *more]
     called = [sys.executable, "-m", "eddyline.cli", *arguments]
-    return subprocess.Popen(called, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    return subprocess.Popen(
+        called, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
 
 
 def values(folder: Path) -> list[int]:
@@ -53,7 +55,9 @@ def values(folder: Path) -> list[int]:
 def has_saved(folder: Path) -> bool:
     """Whether rows of the first file are part of the checkpoint."""
     commits = folder / "state/commits"
-    return (folder / "state/checkpoint.json").exists() or (commits.is_dir() and any(file.name.isdigit() for file in commits.iterdir()))
+    return (folder / "state/checkpoint.json").exists() or (
+        commits.is_dir() and any(file.name.isdigit() for file in commits.iterdir())
+    )
 
 
 def wait_for(running: subprocess.Popen[str], reached: Callable[[], bool]) -> None:
@@ -66,8 +70,8 @@ def wait_for(running: subprocess.Popen[str], reached: Callable[[], bool]) -> Non
 def lay_read_only(folder: Path, aside: Path) -> None:
     """Mount `folder` over itself, read-only from the first instant on.
 
-    A mount becomes read-only only while no file is open for writing behind it, and the job writes all the time. So it becomes
-    read-only beside the folder, where no process writes; a mount of that mount is read-only too.
+    A mount becomes read-only only while no file is open for writing behind it, and the job writes all the time. So it
+    becomes read-only beside the folder, where no process writes; a mount of that mount is read-only too.
     """
     aside.mkdir()
     subprocess.run(["mount", "--bind", str(folder), str(aside)], check=True)
@@ -77,7 +81,9 @@ def lay_read_only(folder: Path, aside: Path) -> None:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("engine", "place", "gathered"), CASES)
-def test_a_folder_becomes_read_only_while_the_job_follows(tmp_path: Path, engine: str, place: str, gathered: bool) -> None:
+def test_a_folder_becomes_read_only_while_the_job_follows(
+    tmp_path: Path, engine: str, place: str, gathered: bool
+) -> None:
     mounting(tmp_path)
     (tmp_path / "job.sql").write_text(JOB.format(seconds=4 if gathered else 0))
     write_files(tmp_path / "a", ["0.parquet", "1.parquet"], 100)
@@ -90,8 +96,14 @@ def test_a_folder_becomes_read_only_while_the_job_follows(tmp_path: Path, engine
         said = running.communicate(timeout=600)[0]
         assert running.returncode == 2, said
         # A report that cannot be written is a warning before the message that ends the job.
-        told = "".join(line for line in said.splitlines(keepends=True) if not line.startswith("reports of the job are not written: "))
-        assert told.startswith("error:") and told.count("error:") == 1 and "hint:" in told and "Traceback" not in told, said
+        told = "".join(
+            line
+            for line in said.splitlines(keepends=True)
+            if not line.startswith("reports of the job are not written: ")
+        )
+        assert (
+            told.startswith("error:") and told.count("error:") == 1 and "hint:" in told and "Traceback" not in told
+        ), said
         assert "Read-only file system" in told and place in told, said
     finally:
         running.kill()

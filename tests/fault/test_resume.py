@@ -49,7 +49,9 @@ def data(tmp_path: Path) -> Path:
             v = np.arange(number * 300, (number + 1) * 300)
             # Some rows come later than allowed: which ones are late must not depend on what was killed.
             ts = v * 1000 - np.where(random.random(300) < 0.05, 40_000, random.integers(0, 15_000, 300))
-            rows = pa.table({"k": random.integers(0, 40, 300), "v": v, "ts": pa.array(np.maximum(ts, 0)).cast(pa.timestamp("us"))})
+            rows = pa.table(
+                {"k": random.integers(0, 40, 300), "v": v, "ts": pa.array(np.maximum(ts, 0)).cast(pa.timestamp("us"))}
+            )
             parquet.write_table(rows, tmp_path / "data" / name / f"{number:03d}.parquet")
     return tmp_path / "data"
 
@@ -141,7 +143,8 @@ def test_a_batch_that_fails_once_leaves_one_copy(data: Path, tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_a_driver_that_dies_between_preparing_and_starting_a_query(data: Path, tmp_path: Path) -> None:
-    """Its sinks, its routes and its place in the ledger are there, the shards do not have it: the next driver starts it there."""
+    """Its sinks, its routes and its place in the ledger are there, the shards do not have it: the next driver starts it
+    there."""
     late = "CREATE QUERY late AS SELECT a.v AS av, b.k, a.ts AS at, b.ts AS bt FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
     one = victim(tmp_path, data, add=late, die_before_start=str(tmp_path / "died"))
     one.start()

@@ -1,4 +1,5 @@
-"""A signal in every function that a job's main thread calls: the process ends, and the same command then completes the results."""
+"""A signal in every function that a job's main thread calls: the process ends, and the same command then completes the
+results."""
 
 from __future__ import annotations
 
@@ -59,9 +60,16 @@ def write(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
     for number in range(2):
         stamps = sorted(draw.randrange(40_000_000 * number, 40_000_000 * (number + 1)) for _ in range(120))
-        rows = {"k": [draw.randrange(9) for _ in stamps], "s": [f"t{n % 5}" for n in stamps], "ts": pa.array(stamps, pa.timestamp("us"))}
+        rows = {
+            "k": [draw.randrange(9) for _ in stamps],
+            "s": [f"t{n % 5}" for n in stamps],
+            "ts": pa.array(stamps, pa.timestamp("us")),
+        }
         parquet.write_table(pa.table(rows), folder / "a" / f"{number}.parquet")
-        lines = [{"k": draw.randrange(9), "v": n % 50, "ts": f"1970-01-01 00:{n // 60_000_000:02d}:{n / 1e6 % 60:09.6f}"} for n in stamps]
+        lines = [
+            {"k": draw.randrange(9), "v": n % 50, "ts": f"1970-01-01 00:{n // 60_000_000:02d}:{n / 1e6 % 60:09.6f}"}
+            for n in stamps
+        ]
         (folder / "b" / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     parquet.write_table(pa.table({"k": [1, 2, 3], "name": ["one", "two", "three"]}), folder / "names.parquet")
     (folder / "job.sql").write_text(JOB)
@@ -77,7 +85,9 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 
 def results(folder: Path) -> dict[str, list[str]]:
-    return {path.name: sorted(map(str, parquet.read_table(path).to_pylist())) for path in sorted((folder / "out").iterdir())}
+    return {
+        path.name: sorted(map(str, parquet.read_table(path).to_pylist())) for path in sorted((folder / "out").iterdir())
+    }
 
 
 def life(struck: Struck, folder: Path, at: str, number: signal.Signals, *more: str) -> tuple[int | None, str]:

@@ -20,7 +20,8 @@ from tests.fault.signalled import ROOT
 PATIENCE = 600.0
 COMMAND = ("run", "job.sql", "--checkpoint", "state", "--quiet")
 ON_SPARK = ("--engine", "spark", "--master", "local[2]")
-#: One function of each state that a driver is in. The first ones come before the job takes signals over: they end the process.
+#: One function of each state that a driver is in. The first ones come before the job takes signals over: they end the
+#: process.
 STATES = [
     "session.open_session",
     "runner.SparkRunner._built",
@@ -55,7 +56,11 @@ def write(folder: Path, number: int) -> None:
     for name in "ab":
         (folder / name).mkdir(parents=True, exist_ok=True)
         stamps = sorted(draw.randrange(10_000_000 * number, 10_000_000 * (number + 1)) for _ in range(60))
-        rows = {"k": [draw.randrange(9) for _ in stamps], "s": [f"t{n % 5}" for n in stamps], "ts": pa.array(stamps, pa.timestamp("us"))}
+        rows = {
+            "k": [draw.randrange(9) for _ in stamps],
+            "s": [f"t{n % 5}" for n in stamps],
+            "ts": pa.array(stamps, pa.timestamp("us")),
+        }
         parquet.write_table(pa.table(rows), folder / "new")
         os.rename(folder / "new", folder / name / f"{number}.parquet")
 
@@ -77,14 +82,20 @@ def command(folder: Path, *arguments: str, at: str = "nothing", number: int = 0)
 
 
 def results(folder: Path) -> dict[str, list[str]]:
-    return {path.name: sorted(map(str, parquet.read_table(path).to_pylist())) for path in sorted(folder.iterdir()) if path.is_dir()}
+    return {
+        path.name: sorted(map(str, parquet.read_table(path).to_pylist()))
+        for path in sorted(folder.iterdir())
+        if path.is_dir()
+    }
 
 
 @pytest.mark.fault
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "states", [pytest.param(STATES[9:10]), pytest.param(STATES, marks=[pytest.mark.long])], ids=["one state", "each state"]
+    "states",
+    [pytest.param(STATES[9:10]), pytest.param(STATES, marks=[pytest.mark.long])],
+    ids=["one state", "each state"],
 )
 @pytest.mark.timeout(3600)
 def test_a_signal_in_each_state_of_the_driver(states: list[str], tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Random kills of a job on Spark: any process, at any moment, whatever the JVM is writing then; nothing lost, nothing doubled.
+"""Random kills of a job on Spark: any process, at any moment, whatever the JVM is writing then; nothing lost, nothing
+doubled.
 
 EDDYLINE_KILLS says how many; a soak has a hundred in one uninterrupted life of a job.
 """
@@ -18,7 +19,13 @@ from tests.seeds import cases, first_seed
 
 KILLS = int(os.environ.get("EDDYLINE_KILLS") or cases(12, soak=100))
 
-pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(120 * KILLS + 600)]
+pytestmark = [
+    pytest.mark.fault,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.timeout(120 * KILLS + 600),
+]
 
 
 def test_random_kills(tmp_path: Path) -> None:
@@ -39,7 +46,9 @@ def test_random_kills(tmp_path: Path) -> None:
             time.sleep(random.random() * 2)
             assert process.poll() is None, life.said()
             # Workers are replaced; everything else ends the start.
-            if random.random() < 0.3 and (workers := session_processes(process.pid, "eddyline.runtime.spark.shard.daemon")):
+            if random.random() < 0.3 and (
+                workers := session_processes(process.pid, "eddyline.runtime.spark.shard.daemon")
+            ):
                 _kill(random.choice(workers))
                 struck["worker"] = struck.get("worker", 0) + 1
                 time.sleep(random.random() * 2)
@@ -52,7 +61,10 @@ def test_random_kills(tmp_path: Path) -> None:
             struck[which] = struck.get(which, 0) + 1
         finally:
             end_session(process)
-        print(f"{sum(struck.values())} kills {struck}, {life.turns} starts, {life.files} files, batch {life.committed()}", flush=True)
+        print(
+            f"{sum(struck.values())} kills {struck}, {life.turns} starts, {life.files} files, batch {life.committed()}",
+            flush=True,
+        )
     life.finish()
     life.check()
     print(f"right after {struck}", flush=True)

@@ -1,6 +1,8 @@
-"""The crash matrix on Spark: a kill at every place where Python code of driver and workers writes what recovery reads, then a restart.
+"""The crash matrix on Spark: a kill at every place where Python code of driver and workers writes what recovery reads,
+then a restart.
 
-One job lives through all of them: each start of the same command is struck at further places, and continues what the one before it left.
+One job lives through all of them: each start of the same command is struck at further places, and continues what the
+one before it left.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ PART = (
 
 
 def sites_of(folder: Path) -> list[str]:
-    """Every place at which a job that begins, goes on, and ends in order changes files, in the order of their first use."""
+    """Every place at which a job that begins, goes on, and ends in order changes files, in the order of their first
+    use."""
     life = Life(folder)
     for _ in range(2):
         assert life.turn(life.plan("none"))

@@ -35,7 +35,9 @@ def run(tmp_path: Path, at: int, how: str) -> tuple[int, Path]:
     folder.mkdir()
     plan = Plan((str(folder),), str(tmp_path / f"{how}-{at}.log"), at, how)
     done = subprocess.run(
-        [sys.executable, "-c", JOB, str(folder), str(tmp_path / "elsewhere")], env=plan.environment(), stderr=subprocess.PIPE
+        [sys.executable, "-c", JOB, str(folder), str(tmp_path / "elsewhere")],
+        env=plan.environment(),
+        stderr=subprocess.PIPE,
     )
     return done.returncode, folder
 
@@ -66,11 +68,16 @@ def test_processes_count_together(tmp_path: Path) -> None:
     for number in range(3):
         program = f"import os; os.mkdir('{tmp_path}/f/{number}')"
         subprocess.run([sys.executable, "-c", program], env=plan.environment(), check=True)
-    assert [(found.number, Path(found.path).name) for found in operations(tmp_path / "log")] == [(1, "0"), (2, "1"), (3, "2")]
+    assert [(found.number, Path(found.path).name) for found in operations(tmp_path / "log")] == [
+        (1, "0"),
+        (2, "1"),
+        (3, "2"),
+    ]
 
 
 def test_a_site_names_functions_of_the_package(tmp_path: Path) -> None:
-    """And of nothing else, whatever the folder of the checkout is called (`tests/test_place.py` runs this in a folder with that name)."""
+    """And of nothing else, whatever the folder of the checkout is called (`tests/test_place.py` runs this in a folder
+    with that name)."""
     (tmp_path / "ü").mkdir()
     plan = Plan((str(tmp_path / "ü"),), str(tmp_path / "log"))
     program = "import sys; from eddyline.state.whole_file import write_whole; write_whole(sys.argv[1], b'whole')"

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from eddyline.connectors.sinks import CallbackSink
+from eddyline.connectors.results.sinks import CallbackSink
 from eddyline.language import bind_script
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record
 from eddyline.runtime.spark.job import roster
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
@@ -49,7 +49,9 @@ def main(path: str) -> None:
     def driver() -> SparkDriver:
         """Of one run: its sinks are closed at the end."""
         made = SparkDriver(spark, layout, out=config["out"], on_batch=told)
-        made.add_queries(job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()})
+        made.add_queries(
+            job.catalog, {name: [CallbackSink(fail_once(file))] for name, file in config.get("fail_once", {}).items()}
+        )
         return made
 
     if "finish" in config:
@@ -65,7 +67,8 @@ def main(path: str) -> None:
 
 
 def die_before_start(mark: Path) -> None:
-    """The driver dies before the first record that starts a query on the shards; everything else is ready for the query."""
+    """The driver dies before the first record that starts a query on the shards; everything else is ready for the
+    query."""
     write = roster.write_control
 
     def written(checkpoint: str, record: Mapping[str, object]) -> int:

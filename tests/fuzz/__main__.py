@@ -1,10 +1,11 @@
 """`python -m tests.fuzz --seconds 600 [TARGET …]`: look for inputs that end the process, or that are read wrongly.
 
-Answer   Each target runs in a process of its own, from its corpus on. An input that fails is written to `tests/fuzz/corpus/<target>/`, so
-         that the next `make test` repeats it; the exit code says whether there was one.
+Answer   Each target runs in a process of its own, from its corpus on. An input that fails is written to
+         `tests/fuzz/corpus/<target>/`, so that the next `make test` repeats it; the exit code says whether there was
+         one.
 State    `tests/fuzz/corpus`. What the run itself learns is thrown away.
-Limits   With atheris, coverage of the package's Python code guides the inputs; code in C gives no coverage. Where atheris is not installed
-         inputs are mutated at random.
+Limits   With atheris, coverage of the package's Python code guides the inputs; code in C gives no coverage. Where
+         atheris is not installed inputs are mutated at random.
 """
 
 from __future__ import annotations
@@ -56,7 +57,19 @@ WORDS = [
         b"\xed\xa0\x80",
         b"9999-12-31 23:59:59.999999",
     ),
-    *(b",,,", b'""', b'";"', b"PAR1", b"<", b"/>", b"&amp;", b"<!ENTITY", b"9223372036854775808", b"2024-01-01T00:00:00+01:00", b"nan(1)"),
+    *(
+        b",,,",
+        b'""',
+        b'";"',
+        b"PAR1",
+        b"<",
+        b"/>",
+        b"&amp;",
+        b"<!ENTITY",
+        b"9223372036854775808",
+        b"2024-01-01T00:00:00+01:00",
+        b"nan(1)",
+    ),
 ]
 
 
@@ -73,7 +86,10 @@ def main() -> int:
     from tests.fuzz.targets import TARGETS
 
     names = given.targets or list(TARGETS)
-    print(f"fuzz: {', '.join(names)}, {given.seconds} s each, {'with' if _has_atheris() else 'WITHOUT'} atheris", flush=True)
+    print(
+        f"fuzz: {', '.join(names)}, {given.seconds} s each, {'with' if _has_atheris() else 'WITHOUT'} atheris",
+        flush=True,
+    )
     with ThreadPoolExecutor(given.jobs) as pool:
         results = list(pool.map(lambda name: _run(name, given.seconds), names))
     return 1 if any(results) else 0
@@ -127,8 +143,17 @@ def _child(name: str, seconds: int) -> None:
     words.write_text("".join('"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in WORDS))
     learnt = Path(folder) / "learnt"
     learnt.mkdir()
-    options = [f"-max_total_time={seconds}", "-max_len=1500", "-timeout=60", "-rss_limit_mb=4096", "-print_final_stats=1"]
-    atheris.Setup([name, str(learnt), str(CORPUS / name), *options, f"-dict={words}", f"-artifact_prefix={folder}/"], TARGETS[name])
+    options = [
+        f"-max_total_time={seconds}",
+        "-max_len=1500",
+        "-timeout=60",
+        "-rss_limit_mb=4096",
+        "-print_final_stats=1",
+    ]
+    atheris.Setup(
+        [name, str(learnt), str(CORPUS / name), *options, f"-dict={words}", f"-artifact_prefix={folder}/"],
+        TARGETS[name],
+    )
     atheris.Fuzz()
 
 

@@ -1,7 +1,8 @@
-"""Every text that reaches a parser in C, as a function of bytes: it raises where the engine would answer wrongly, and dies where that dies.
+"""Every text that reaches a parser in C, as a function of bytes: it raises where the engine would answer wrongly, and
+dies where that dies.
 
-Answer   `TARGETS` has them by name. Each asserts what must hold of any input: every line is a row or a bad row, whatever is read at once;
-         whether a text fits does not depend on its neighbours; kernels agree with Python.
+Answer   `TARGETS` has them by name. Each asserts what must hold of any input: every line is a row or a bad row,
+         whatever is read at once; whether a text fits does not depend on its neighbours; kernels agree with Python.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.bpmn import read_net
-from eddyline.connectors.conversion import convert
-from eddyline.connectors.files import open_source
-from eddyline.connectors.json_values import decode
+from eddyline.connectors.files.files import open_source
+from eddyline.connectors.formats.conversion import convert
+from eddyline.connectors.formats.json_values import decode
 from eddyline.errors import EddylineError
-from eddyline.kernels.form_texts import form_numbers
-from eddyline.kernels.text import enclosed, nth_pieces, survey
+from eddyline.kernels.texts.form_texts import form_numbers
+from eddyline.kernels.texts.text import enclosed, nth_pieces, survey
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, array, decimal, struct
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
@@ -42,7 +43,9 @@ SCHEMA = Schema(
     )
 )
 #: Only types that the csv parser itself gives.
-PLAIN = Schema((Column("note", STRING), Column("k", BIGINT), Column("x", DOUBLE), Column("day", DATE), Column("ts", TIMESTAMP)))
+PLAIN = Schema(
+    (Column("note", STRING), Column("k", BIGINT), Column("x", DOUBLE), Column("day", DATE), Column("ts", TIMESTAMP))
+)
 KINDS = (BOOLEAN, INT, BIGINT, DOUBLE, decimal(38, 10), DATE, TIMESTAMP, STRING, array(BIGINT), NESTED)
 
 _FOLDER = tempfile.mkdtemp(prefix="eddyline-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
@@ -115,7 +118,11 @@ def _values(data: bytes) -> None:
         place = len(data) % len(texts)
         alone, alone_fits = convert(pa.chunked_array([[texts[place]]], pa.string()), kind)
         value = str(whole.slice(place, 1).combine_chunks())
-        assert (str(alone.combine_chunks()), alone_fits is None or alone_fits[0].as_py()) == (value, fitting[place]), (kind, place, texts)
+        assert (str(alone.combine_chunks()), alone_fits is None or alone_fits[0].as_py()) == (value, fitting[place]), (
+            kind,
+            place,
+            texts,
+        )
         for text, fit in zip(texts, fitting, strict=True):
             if fit and kind.is_nested and text.strip():
                 decode(text.strip().replace("\r", " "))  # what Arrow takes for a value is one
@@ -144,7 +151,9 @@ def _text(data: bytes) -> None:
     pieces = [data[:50], b"", data]
     offsets = np.cumsum([0, *map(len, pieces)]).astype(np.int64)
     for n in (1, 2, -1, -2, 1 << 40):
-        places, out = nth_pieces(offsets, np.frombuffer(b"".join(pieces), np.uint8), np.frombuffer(separator, np.uint8), n)
+        places, out = nth_pieces(
+            offsets, np.frombuffer(b"".join(pieces), np.uint8), np.frombuffer(separator, np.uint8), n
+        )
         for place, piece in enumerate(pieces):
             parts = piece.split(separator)
             wanted = parts[n - 1] if 0 < n <= len(parts) else parts[n] if -len(parts) <= n < 0 else b""

@@ -1,11 +1,12 @@
 """Runs the goldens of the rules: a query, and its plan after one rule.
 
 A `.cq` file is named after its rule. A case begins with `# name:` and a line `# what:`; then come declarations, a line
-`plan rule=…`, a SELECT, a line `----`, and the plan after this rule alone. With REWRITE_GOLDEN=1 the plans are written anew.
+`plan rule=…`, a SELECT, a line `----`, and the plan after this rule alone. With REWRITE_GOLDEN=1 the plans are written
+anew.
 
-Each case is also run over generated rows: the answer of the query as written and of the query after the rule, computed plainly
-over the cross product of its references, and the answer of the engine to the latter, are the same. Windows are unbounded, so
-that the cross product is the answer.
+Each case is also run over generated rows: the answer of the query as written and of the query after the rule, computed
+plainly over the cross product of its references, and the answer of the engine to the latter, are the same. Windows are
+unbounded, so that the cross product is the answer.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ import pytest
 
 from eddyline.language import Job, bind_script, parse_select
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal, walk
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, Literal, walk
 from eddyline.model.query import BoundQuery
-from eddyline.operators.evaluate import compile_expression, compile_predicate
+from eddyline.operators.expressions.evaluate import compile_expression, compile_predicate
 from eddyline.plan.explain import explain
 from eddyline.plan.lower import lower
 from eddyline.plan.rewrite import RULES, rewrite, run_rule
-from eddyline.plan.tree_choice import choose_tree
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.plan.tree.tree_choice import choose_tree
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
 
 HERE = Path(__file__).parent / "plan"
 REWRITE = os.environ.get("REWRITE_GOLDEN") == "1"
@@ -63,9 +64,13 @@ def cases() -> list[Case]:
         for block in file.read_text().split("# name:")[1:]:
             head, _, expected = block.partition("\n----\n")
             parts = re.fullmatch(r"([^\n]*)\n# what: [^\n]+\n(.*)\nplan rule=(\w+)\n(.*)", head, re.S)
-            assert parts is not None, f"{file.name}: a case has a name, a line '# what:', declarations and 'plan rule=…'\n{head}"
+            assert parts is not None, (
+                f"{file.name}: a case has a name, a line '# what:', declarations and 'plan rule=…'\n{head}"
+            )
             name, declarations, rule, select = parts.groups()
-            found.append(Case(file, f"# name:{head}\n----\n", name.strip(), rule, declarations, select, expected.strip("\n")))
+            found.append(
+                Case(file, f"# name:{head}\n----\n", name.strip(), rule, declarations, select, expected.strip("\n"))
+            )
     return found
 
 
@@ -77,7 +82,8 @@ def label(case: Case) -> str:
 
 
 def pools(query: BoundQuery) -> dict[str, list[Any]]:
-    """Values per type: a few that meet each other, the odd ones, and those that the query speaks of, with their neighbours."""
+    """Values per type: a few that meet each other, the odd ones, and those that the query speaks of, with their
+    neighbours."""
     found: dict[str, list[Any]] = {
         "BOOLEAN": [True, False, None],
         "INT": [1, 2, 3, None],
@@ -91,7 +97,11 @@ def pools(query: BoundQuery) -> dict[str, list[Any]]:
     for whole in (*query.where, *(o.expression for o in query.outputs), *having):
         for e in walk(whole):
             if isinstance(e, Literal) and e.value is not None and e.type.name in found:
-                near = [e.value + 1, e.value - 1] if e.type.name in ("INT", "BIGINT", "DOUBLE", "DATE") and abs(e.value) < 2**30 else []
+                near = (
+                    [e.value + 1, e.value - 1]
+                    if e.type.name in ("INT", "BIGINT", "DOUBLE", "DATE") and abs(e.value) < 2**30
+                    else []
+                )
                 found[e.type.name] += [e.value, e.value, *near]
     found["INT"] = [v for v in found["INT"] + found["BIGINT"] if v is None or abs(v) < 2**31]
     found["BIGINT"] = found["BIGINT"] + found["INT"]
@@ -109,7 +119,9 @@ def generated(job: Job, query: BoundQuery, seed: str) -> dict[str, pa.Table]:
             if column.name == stream.time:
                 columns.append(pa.array(range(ROWS), pa.int64()).cast(column.type.arrow))
             else:
-                columns.append(pa.array([random.choice(values[column.type.name]) for _ in range(ROWS)], column.type.arrow))
+                columns.append(
+                    pa.array([random.choice(values[column.type.name]) for _ in range(ROWS)], column.type.arrow)
+                )
         tables[stream.name] = pa.table(columns, schema=stream.schema.arrow)
     return tables
 
@@ -136,19 +148,27 @@ def plain_answer(query: BoundQuery, tables: dict[str, pa.Table]) -> Counter[tupl
     return grouped_answer(query, columns, left)
 
 
-def grouped_answer(query: BoundQuery, columns: dict[tuple[str, str], pa.Array], rows: int) -> Counter[tuple[object, ...]]:
+def grouped_answer(
+    query: BoundQuery, columns: dict[tuple[str, str], pa.Array], rows: int
+) -> Counter[tuple[object, ...]]:
     wholes = [*(o.expression for o in query.outputs), *(() if query.having is None else (query.having,))]
     aggregates = list(dict.fromkeys(e for whole in wholes for e in walk(whole) if isinstance(e, Aggregate)))
     arguments = [a.arg if a.arg is not None else Literal(True, DataType("BOOLEAN")) for a in aggregates]
     keys = [compile_expression(e)(columns, rows) for e in query.group_by]
     names = [f"key{i}" for i in range(len(keys))]
     table = pa.table(
-        [*keys, *(compile_expression(e)(columns, rows) for e in arguments)], names=[*names, *(f"arg{i}" for i in range(len(arguments)))]
+        [*keys, *(compile_expression(e)(columns, rows) for e in arguments)],
+        names=[*names, *(f"arg{i}" for i in range(len(arguments)))],
     )
     made = table.group_by(names).aggregate([(f"arg{i}", a.function) for i, a in enumerate(aggregates)])
-    above: dict[Expression, ColumnRef] = {e: ColumnRef("", name, e.type) for e, name in zip(query.group_by, names, strict=True)}
+    above: dict[Expression, ColumnRef] = {
+        e: ColumnRef("", name, e.type) for e, name in zip(query.group_by, names, strict=True)
+    }
     above |= {a: ColumnRef("", f"arg{i}_{a.function}", a.type) for i, a in enumerate(aggregates)}
-    groups = {("", ref.column): made.column(ref.column).combine_chunks().cast(ref.type.arrow, safe=False) for ref in above.values()}
+    groups = {
+        ("", ref.column): made.column(ref.column).combine_chunks().cast(ref.type.arrow, safe=False)
+        for ref in above.values()
+    }
     if query.having is not None:
         holds = pa.array(compile_predicate(put_in(query.having, above))(groups, len(made)))
         groups = {name: column.filter(holds) for name, column in groups.items()}

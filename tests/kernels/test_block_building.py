@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.kernels.block_building import add_field, cluster_rows, code_rows, number_words
 from eddyline.kernels.hashing import mix_all
-from eddyline.kernels.request_groups import group_requests, group_rows
+from eddyline.kernels.requests.block_building import add_field, cluster_rows, code_rows, number_words
+from eddyline.kernels.requests.request_groups import group_requests, group_rows
 
 
 @pytest.mark.parametrize("seed", range(30))

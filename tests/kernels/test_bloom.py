@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels import bloom, probe
-from eddyline.operators.keys import combined
+from eddyline.kernels.joins import bloom, probe
+from eddyline.operators.stream.keys import combined
 
 
 def test_a_filter_never_denies_what_it_holds_and_rarely_affirms_what_it_does_not() -> None:
@@ -53,7 +53,10 @@ def test_probe_wanted_is_probe_and_then_ask() -> None:
         asked_heads, asked_back = chains(asked_keys)
         hashes, limit = rng.integers(0, 9, probing), rng.integers(0, stored, probing)
         floor, asked_floor = rng.integers(0, stored // 2, probing), rng.integers(0, asked_rows, probing)
-        asking, rows = probe.ProbeKeys(hashes, limit, floor), probe.ChainedRows(heads, back, keys, order, dead, 0, 0, True)
+        asking, rows = (
+            probe.ProbeKeys(hashes, limit, floor),
+            probe.ChainedRows(heads, back, keys, order, dead, 0, 0, True),
+        )
         left, right, _, refused = bloom.probe_wanted(
             asking, rows, bloom.PairKey(own[0], own[own_words - 1], own_words, other[0], other[other_words - 1], other_words, own_first),
             asked_floor, bloom.ProbedStore(asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
@@ -62,7 +65,10 @@ def test_probe_wanted_is_probe_and_then_ask() -> None:
         mine = [own[n][plain_left] for n in range(own_words)]
         theirs = [other[n][plain_right] for n in range(other_words)]
         words = combined([*mine, *theirs] if own_first else [*theirs, *mine])
-        wanted = [bool(((asked_keys == w) & (asked_dead >= asked_floor[o])).any()) for w, o in zip(words, plain_left, strict=True)]
+        wanted = [
+            bool(((asked_keys == w) & (asked_dead >= asked_floor[o])).any())
+            for w, o in zip(words, plain_left, strict=True)
+        ]
         assert list(zip(left, right, strict=True)) == [
             pair for pair, is_wanted in zip(zip(plain_left, plain_right, strict=True), wanted, strict=True) if is_wanted
         ]

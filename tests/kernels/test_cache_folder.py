@@ -52,7 +52,12 @@ def used(site: Path, **environment: str) -> tuple[str, str]:
     given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "HOME": str(site.parent / "home")}
     given["TMPDIR"] = str(site.parent / "temporary")
     done = subprocess.run(
-        [sys.executable, "-c", USE], env=given | environment, capture_output=True, text=True, preexec_fn=without_privileges, check=False
+        [sys.executable, "-c", USE],
+        env=given | environment,
+        capture_output=True,
+        text=True,
+        preexec_fn=without_privileges,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     kind, _, place = done.stdout.strip().partition(" ")
@@ -60,7 +65,9 @@ def used(site: Path, **environment: str) -> tuple[str, str]:
 
 
 def test_the_copy_is_read_only(installed: Path) -> None:
-    done = subprocess.run(["touch", str(installed / "eddyline" / "x")], preexec_fn=without_privileges, capture_output=True, check=False)
+    done = subprocess.run(
+        ["touch", str(installed / "eddyline" / "x")], preexec_fn=without_privileges, capture_output=True, check=False
+    )
     assert done.returncode != 0
 
 

@@ -1,4 +1,5 @@
-"""Compiled kernels on disk: files that were cut short are written again, and processes that write at once do not mix their files."""
+"""Compiled kernels on disk: files that were cut short are written again, and processes that write at once do not mix
+their files."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ import eddyline.kernels
 
 USE = """
 import numpy as np
-from eddyline.kernels.sums import doubtful
+from eddyline.kernels.groups.sums import doubtful
 print(doubtful(np.zeros(1, np.int64), np.zeros((1, 5))), sum(doubtful.stats.cache_hits.values()))
 """
 
@@ -48,7 +49,7 @@ def test_a_cache_that_was_cut_short_is_made_again(kind: str, tmp_path: Path) -> 
 
 BUCKETS = """
 import numpy as np
-from eddyline.kernels.group import rehash
+from eddyline.kernels.groups.group import rehash
 heads = np.full(8, -1, np.int64)
 rehash(heads, np.full(8, -1, np.int64), np.arange(8).reshape(8, 1), np.arange(3))
 print(heads.tolist(), sum(rehash.stats.cache_hits.values()))
@@ -78,7 +79,8 @@ STEPS = ["_load_index", "_save_index", "_open_for_write"]
 
 
 class Turns:
-    """Two threads that go on one step at a time, in a given order of threads; a thread whose partner is done goes on alone."""
+    """Two threads that go on one step at a time, in a given order of threads; a thread whose partner is done goes on
+    alone."""
 
     def __init__(self, order: Sequence[int]) -> None:
         self.order, self.done, self.changed = list(order), {0: False, 1: False}, Condition()
@@ -90,7 +92,9 @@ class Turns:
 
     def _step(self, thread: int, own: Callable[..., Any], *given: Any) -> Any:
         with self.changed:
-            assert self.changed.wait_for(lambda: not self.order or self.order[0] == thread or self.done[1 - thread], timeout=240)
+            assert self.changed.wait_for(
+                lambda: not self.order or self.order[0] == thread or self.done[1 - thread], timeout=240
+            )
             found = own(*given)
             if self.order and self.order[0] == thread:
                 self.order.pop(0)
@@ -125,7 +129,10 @@ def test_processes_that_write_at_once_never_change_what_a_signature_runs(stale: 
             assert opened(folder).load(key) in (None, f"code of {key}"), order
         opened(folder).save("texts", "code of texts")
         opened(folder).save("whole numbers", "code of whole numbers")
-        assert [opened(folder).load(key) for key in ("texts", "whole numbers")] == ["code of texts", "code of whole numbers"], order
+        assert [opened(folder).load(key) for key in ("texts", "whole numbers")] == [
+            "code of texts",
+            "code of whole numbers",
+        ], order
 
 
 def test_code_that_was_changed_on_the_disk_is_compiled_again(tmp_path: Path) -> None:

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pytest
 
 from eddyline.kernels.decimals import DOWN, HALF_AWAY, UP, rescale
-from eddyline.operators.functions_decimal import rounded
+from eddyline.operators.expressions.functions_decimal import rounded
 
 MASK = 2**64 - 1
 EXACT = Context(prec=200)
 
 
 def some(rng: Random, digits: int) -> int:
-    size = rng.choice((rng.randint(0, 10 ** rng.randint(1, digits) - 1), 10 ** rng.randint(1, digits) - rng.randint(1, 3), 0))
+    size = rng.choice(
+        (rng.randint(0, 10 ** rng.randint(1, digits) - 1), 10 ** rng.randint(1, digits) - rng.randint(1, 3), 0)
+    )
     if digits > 25 and rng.random() < 0.3:
         # Arrow's division gives other digits for these.
         size = 9223372036854775807902643 * 10 ** rng.randint(0, digits - 26)

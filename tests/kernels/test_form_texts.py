@@ -8,14 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.kernels.form_texts import form_numbers
+from eddyline.kernels.texts.form_texts import form_numbers
 from eddyline.state.columns import string_buffers
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_numbers_of_a_form(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    pieces = [["x >= ", " FOR ", " ROWS"], ["", " < y FOR ", ""], ["a<", " AND b=-", " FOR ", " s"], ["é ", ""]][seed % 4]
+    pieces = [["x >= ", " FOR ", " ROWS"], ["", " < y FOR ", ""], ["a<", " AND b=-", " FOR ", " s"], ["é ", ""]][
+        seed % 4
+    ]
     pattern = re.compile("([0-9]{1,9})".join(re.escape(piece) for piece in pieces))
 
     def text() -> str:

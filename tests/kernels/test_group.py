@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.kernels import group, heaps, sums
+from eddyline.kernels.groups import group, heaps, sums
 from eddyline.kernels.hashing import hash_strings
 
 ALL = np.empty(0, np.bool_)
@@ -19,7 +19,13 @@ ALL = np.empty(0, np.bool_)
 
 def table(capacity: int, width: int) -> tuple[np.ndarray, ...]:
     heads, following = np.full(8, -1, np.int64), np.full(capacity, -1, np.int64)
-    return heads, following, np.zeros((capacity, width), np.int64), np.arange(capacity - 1, -1, -1), np.array([capacity])
+    return (
+        heads,
+        following,
+        np.zeros((capacity, width), np.int64),
+        np.arange(capacity - 1, -1, -1),
+        np.array([capacity]),
+    )
 
 
 def test_codes_of_rows_come_and_go_as_in_a_dict() -> None:
@@ -66,7 +72,11 @@ def test_equal_bytes_have_one_id() -> None:
 
 #: Byte strings in the order of their ids; some begin with another, and the first is empty.
 NAMES = [bytes([3] * (n // 4) + [2] * (n % 4)) for n in range(40)]
-BYTES = (np.cumsum([0, *map(len, NAMES[:-1])]), np.array([*map(len, NAMES)]), np.frombuffer(b"".join(NAMES), np.uint8).copy())
+BYTES = (
+    np.cumsum([0, *map(len, NAMES[:-1])]),
+    np.array([*map(len, NAMES)]),
+    np.frombuffer(b"".join(NAMES), np.uint8).copy(),
+)
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -85,12 +95,16 @@ def test_heaps_know_the_extreme_whatever_leaves(largest: bool, texts: tuple[np.n
         live.update({s: (c, int(words[s])) for s, c in zip(slots.tolist(), codes.tolist(), strict=True)})
         heaps.insert(roots, codes, slots, words, links, ALL, largest, texts)
         gone = np.array(rng.sample(sorted(live), rng.randrange(min(len(live), 9) + 1)), np.int64)
-        heaps.remove(roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, words, links, ALL, largest, texts)
+        heaps.remove(
+            roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, words, links, ALL, largest, texts
+        )
         for s in gone.tolist():
             del live[s]
         for code in range(3):
             values = [v for c, v in live.values() if c == code]
-            assert (int(words[roots[code]]) if roots[code] >= 0 else None) == ((max if largest else min)(values) if values else None)
+            assert (int(words[roots[code]]) if roots[code] >= 0 else None) == (
+                (max if largest else min)(values) if values else None
+            )
 
 
 def test_float_sums_are_exact_under_retraction() -> None:
@@ -108,7 +122,9 @@ def test_float_sums_are_exact_under_retraction() -> None:
         assert sums.read_sums(zero, state, tallies, False)[0] == pytest.approx(math.fsum(live), rel=1e-15, abs=0.0)
         assert sum(map(Fraction, state[0, :3].tolist())) == sum(map(Fraction, live))
         if len(live) > 1:
-            assert sums.read_deviations(zero, state, squares, tallies)[0] == pytest.approx(statistics.stdev(live), rel=1e-9)
+            assert sums.read_deviations(zero, state, squares, tallies)[0] == pytest.approx(
+                statistics.stdev(live), rel=1e-9
+            )
 
 
 def test_deviation_of_close_values_far_from_zero() -> None:
@@ -119,7 +135,9 @@ def test_deviation_of_close_values_far_from_zero() -> None:
     assert found == pytest.approx(statistics.stdev(map(Fraction, values.tolist())), rel=1e-6)
 
 
-@pytest.mark.parametrize("values", [[1e16, 1e16 + 2, 1e16 + 4], [1e16, 1e16], [-1e15, -1e15 - 0.125, 3.0], [1e153, 1e153]])
+@pytest.mark.parametrize(
+    "values", [[1e16, 1e16 + 2, 1e16 + 4], [1e16, 1e16], [-1e15, -1e15 - 0.125, 3.0], [1e153, 1e153]]
+)
 def test_deviation_of_huge_values(values: list[float]) -> None:
     state, squares, tallies = np.zeros((1, 5)), np.zeros((1, 5)), np.zeros((1, 4), np.int64)
     sums.add_floats(np.zeros(len(values), np.int64), np.array(values), ALL, 1, state, squares, tallies)

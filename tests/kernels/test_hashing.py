@@ -11,7 +11,7 @@ from numba import njit
 from eddyline.kernels import hashing
 from eddyline.kernels.raw import copy_bytes, same_bytes
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING, decimal
-from eddyline.operators.keys import combined, key_words
+from eddyline.operators.stream.keys import combined, key_words
 from tests.oracle import kernels as slow
 
 

@@ -26,13 +26,15 @@ from eddyline.kernels.intervals import (
     sweep_pairs,
     text_prefix,
 )
-from eddyline.kernels.meeting import met_stretches
+from eddyline.kernels.joins.meeting import met_stretches
 from tests.oracle.kernels_sharing import Range, Term, box_pairs, cover, locate, order_of
 from tests.seeds import cases
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 NULL: Range = (GREATEST, LEAST)
-KEYS = st.one_of(st.integers(-8, 8), st.sampled_from([LEAST, LEAST + 1, GREATEST - 1, GREATEST]), st.integers(LEAST, GREATEST))
+KEYS = st.one_of(
+    st.integers(-8, 8), st.sampled_from([LEAST, LEAST + 1, GREATEST - 1, GREATEST]), st.integers(LEAST, GREATEST)
+)
 
 
 @settings(max_examples=cases(60), deadline=None)
@@ -64,7 +66,10 @@ def test_places_that_ranges_cover(keys: list[int], ranges: list[Range], nulls: i
 
 
 @settings(max_examples=cases(60), deadline=None)
-@given(st.lists(st.tuples(KEYS, KEYS).map(lambda r: (min(r), max(r))), max_size=40), st.lists(KEYS, min_size=1, max_size=10))
+@given(
+    st.lists(st.tuples(KEYS, KEYS).map(lambda r: (min(r), max(r))), max_size=40),
+    st.lists(KEYS, min_size=1, max_size=10),
+)
 def test_tree_gives_the_ranges_that_contain_a_key(ranges: list[Range], keys: list[int]) -> None:
     ranges = sorted(ranges)
     low, high = np.array([r[0] for r in ranges], np.int64), np.array([r[1] for r in ranges], np.int64)
@@ -124,7 +129,9 @@ class Arrays:
             present = np.flatnonzero(self.valid[column])
             places, ordered = ordered_rows(self.keys[column, present])
             self.order[column] = np.concatenate((present[places], np.flatnonzero(~self.valid[column])))
-            cover_ranges(ordered, self.low, self.high, np.flatnonzero(column_of == column), self.rows, self.start, self.stop)
+            cover_ranges(
+                ordered, self.low, self.high, np.flatnonzero(column_of == column), self.rows, self.start, self.stop
+            )
 
     def confirmed(self, pairs: np.ndarray, lead: np.ndarray) -> list[tuple[int, int]]:
         label = 100 + self.label
@@ -147,7 +154,9 @@ def test_pairs_of_a_sorted_batch(table: tuple[list[list[Term]], list[list[int | 
 
 @settings(max_examples=cases(80), deadline=None)
 @given(tables(), st.booleans())
-def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], list[list[int | None]]], by_low: bool) -> None:
+def test_pairs_of_boxes_of_one_term_in_one_go(
+    table: tuple[list[list[Term]], list[list[int | None]]], by_low: bool
+) -> None:
     boxes = [[(0, box[0][1])] for box in table[0] if box] or [[(0, [NULL])]]
     a = Arrays(boxes, table[1])
     owner = np.repeat(a.term_box, np.diff(a.term_interval))
@@ -159,9 +168,13 @@ def test_pairs_of_boxes_of_one_term_in_one_go(table: tuple[list[list[Term]], lis
         found, at = [], 0
         while at < which.size:
             pairs = np.empty(2 * a.rows, np.int64)
-            used, at, _ = sweep_pairs(ordered, a.order[0], Swept(a.low, a.high, owner, which, reach), label, 8, at, pairs)
+            used, at, _ = sweep_pairs(
+                ordered, a.order[0], Swept(a.low, a.high, owner, which, reach), label, 8, at, pairs
+            )
             found += pairs[:used].tolist()
-        assert sorted(((p >> 8) - 100, p & 255) for p in found) == [pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1]
+        assert sorted(((p >> 8) - 100, p & 255) for p in found) == [
+            pair for pair in box_pairs(boxes, table[1]) if pair[0] != 1
+        ]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from eddyline.kernels import arrivals, schedule, sharing, strips
+from eddyline.kernels.joins import arrivals, schedule, sharing, strips
 from eddyline.operators.join.port import Ages
 from eddyline.state.store import Store
 from tests.oracle import kernels_joins as slow
@@ -38,7 +38,9 @@ class Joined:
         self.store.add_mark("words", np.uint64, self.width + 1)
         marks = {"key": [r.key for r in old], "seq": order, "ts": times, "num": [r.number for r in old]}
         words = np.concatenate([words_of(old, self.width), np.zeros((rows, 1), np.uint64)], axis=1)
-        self.store.append(rows, {}, {**{name: np.array(values, np.int64) for name, values in marks.items()}, "words": words})
+        self.store.append(
+            rows, {}, {**{name: np.array(values, np.int64) for name, values in marks.items()}, "words": words}
+        )
         self.store.forget_before(int(rng.integers(0, rows + 1)))
         self.stored = {at: row for at, row in enumerate(old) if at >= self.store.first}
         self.words = np.ascontiguousarray(self.store.marks["words"][:, : self.width])
@@ -70,7 +72,13 @@ def test_shares_of_chains(seed: int) -> None:
     store, index = case.store, case.index
     limits = case.column("order")
     probing = sharing.Probing(
-        case.column("key"), limits, case.column("ts"), case.column("number"), words_of(case.probing, case.width), 1, True
+        case.column("key"),
+        limits,
+        case.column("ts"),
+        case.column("number"),
+        words_of(case.probing, case.width),
+        1,
+        True,
     )
     chained = sharing.Chained(
         index.heads,
@@ -84,7 +92,9 @@ def test_shares_of_chains(seed: int) -> None:
         store.base,
         store.first,
     )
-    windows = sharing.Windows(time.sizes, time.table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, place_of)
+    windows = sharing.Windows(
+        time.sizes, time.table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, place_of
+    )
     sequence = sharing.by_bucket(probing.hashes, index.heads)
     room, at, made, pairs = 1, 0, 0, 0
     shares = sharing.ShareArrays(*(np.empty(room, np.int64) for _ in range(3)))
@@ -93,12 +103,21 @@ def test_shares_of_chains(seed: int) -> None:
         pairs += found
         room *= 2
         shares = sharing.ShareArrays(*(np.concatenate([column[:made], np.empty(room, np.int64)]) for column in shares))
-    found = [(case.queries[p], o - 100, row) for p, o, row in zip(*(column[:made].tolist() for column in shares), strict=True)]
+    found = [
+        (case.queries[p], o - 100, row)
+        for p, o, row in zip(*(column[:made].tolist() for column in shares), strict=True)
+    ]
     expected = slow.shares(case.probing, {at - store.base: row for at, row in case.stored.items()}, timed, counted)
     assert sorted(found) == sorted(expected) and pairs == len({(o, row) for _, o, row in expected})
     rank = rng.permutation(len(case.probing)) + 7
     lefts, rights, edges = sharing.order_shares(
-        shares.place[:made], shares.left[:made] - 100, shares.right[:made], rank, len(case.queries), 7, max(len(rank), 1)
+        shares.place[:made],
+        shares.left[:made] - 100,
+        shares.right[:made],
+        rank,
+        len(case.queries),
+        7,
+        max(len(rank), 1),
     )
     places = np.repeat(np.arange(len(case.queries)), np.diff(edges)).tolist()
     ordered = [(case.queries[p], o, row) for p, o, row in zip(places, lefts.tolist(), rights.tolist(), strict=True)]
@@ -115,7 +134,12 @@ def test_shares_of_words(seed: int) -> None:
     while at < len(words):
         made, at = sharing.expand_words(place, left, made, 5, at, words, place_of)
         place, left = (np.concatenate([column[:made], np.empty(256, np.int64)]) for column in (place, left))
-    expected = [(b, 5 + o) for o in range(len(words)) for b in range(128) if int(words[o, b // 64]) >> (b % 64) & 1 and place_of[b] >= 0]
+    expected = [
+        (b, 5 + o)
+        for o in range(len(words))
+        for b in range(128)
+        if int(words[o, b // 64]) >> (b % 64) & 1 and place_of[b] >= 0
+    ]
     assert list(zip(place[:made].tolist(), left[:made].tolist(), strict=True)) == expected
 
 
@@ -127,7 +151,9 @@ def test_a_part_of_pairs_that_were_found_for_several(seed: int) -> None:
     begin = np.cumsum([0, *(len(one) for one in met)])
     chosen = np.sort(rng.choice(12, 6, replace=False))
     floors, first = rng.integers(0, 50, 6), int(rng.integers(0, 20))
-    left, right = sharing.pairs_of(chosen, floors, begin, np.array([10 + r for one in met for r in one], np.int64), ts, 10, 10 + first)
+    left, right = sharing.pairs_of(
+        chosen, floors, begin, np.array([10 + r for one in met for r in one], np.int64), ts, 10, 10 + first
+    )
     expected = [(o, 10 + r) for o in range(6) for r in met[chosen[o]] if r >= first and ts[r] >= floors[o]]
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == expected
 
@@ -158,9 +184,13 @@ def test_runs_of_strips(seed: int, scans: bool) -> None:
         runs = strips.RunPlaces(start, ends, low)
         while turn < rows:
             if scans:
-                used, turn = strips.scan_strips(turn, walkers, sizes[low:high], runs, visited, room, used, keyed, stored)
+                used, turn = strips.scan_strips(
+                    turn, walkers, sizes[low:high], runs, visited, room, used, keyed, stored
+                )
             else:
-                used, turn = strips.probe_strips(sequence, turn, walkers, sizes[low:high], runs, visited, room, used, index.back, stored)
+                used, turn = strips.probe_strips(
+                    sequence, turn, walkers, sizes[low:high], runs, visited, room, used, index.back, stored
+                )
             room = np.concatenate([room[:used], np.empty(2 * len(room) + 64, np.int64)]) if turn < rows else room
     expected = slow.runs(case.probing, case.stored, sizes.tolist(), keyed, counted)
     for o, mine in enumerate(expected):
@@ -175,7 +205,9 @@ def test_rows_of_both_inputs_and_the_results_of_a_window(seed: int) -> None:
     one, other = np.sort(stamps[:12]), np.sort(stamps[12:])
     of, merged, clocks, owns, place, other_place = strips.merged(one, other, one + 1, other + 1, one + 2, other + 2)
     assert (
-        merged.tolist() == sorted(stamps.tolist()) and clocks.tolist() == (merged + 1).tolist() and owns.tolist() == (merged + 2).tolist()
+        merged.tolist() == sorted(stamps.tolist())
+        and clocks.tolist() == (merged + 1).tolist()
+        and owns.tolist() == (merged + 2).tolist()
     )
     assert merged[place].tolist() == one.tolist() and merged[other_place].tolist() == other.tolist()
     assert of.tolist() == [int(stamp in set(other.tolist())) for stamp in merged.tolist()]

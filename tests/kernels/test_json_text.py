@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import STRING
-from eddyline.model.expression import ColumnRef, Literal
-from eddyline.model.functions import resolve
-from eddyline.model.json_path import read_path
-from eddyline.operators.evaluate import Issues, compile_expression
+from eddyline.model.expressions.expression import ColumnRef, Literal
+from eddyline.model.expressions.functions import resolve
+from eddyline.model.expressions.json_path import read_path
+from eddyline.operators.expressions.evaluate import Issues, compile_expression
 
 KEYS = ("a", "b", "b c", "é", "long key")
 TEXTS = ("", "x", 'say "hi"', "a\\b", "line\nend", "é日本🦆", "\u0001", "/")
@@ -28,7 +28,9 @@ def value(random: Random, depth: int = 0) -> Any:
         return {key: value(random, depth + 1) for key in random.sample(KEYS, random.randrange(4))}
     if kind == 6:
         return [value(random, depth + 1) for _ in range(random.randrange(4))]
-    return (None, True, False, random.randrange(-99, 99), random.choice((1.5, -0.25, 12.75)), random.choice(TEXTS))[kind]
+    return (None, True, False, random.randrange(-99, 99), random.choice((1.5, -0.25, 12.75)), random.choice(TEXTS))[
+        kind
+    ]
 
 
 def text(random: Random) -> str | None:
@@ -39,7 +41,9 @@ def text(random: Random) -> str | None:
     if random.random() < 0.2 and made:
         # Something is missing, or too much.
         place = random.randrange(len(made))
-        made = made[:place] + random.choice(("", ",", "]", "}", '"', "\\", "x", "0")) + made[place + random.randrange(2) :]
+        made = (
+            made[:place] + random.choice(("", ",", "]", "}", '"', "\\", "x", "0")) + made[place + random.randrange(2) :]
+        )
     return f" {made}\n" if random.random() < 0.2 else made
 
 
@@ -112,7 +116,9 @@ def test_values_are_those_of_a_parser(seed: int) -> None:
 
 def _outside(found: str) -> str:
     """A JSON text without its strings."""
-    return "".join(part for place, part in enumerate(found.replace("\\\\", "").replace('\\"', "").split('"')) if place % 2 == 0)
+    return "".join(
+        part for place, part in enumerate(found.replace("\\\\", "").replace('\\"', "").split('"')) if place % 2 == 0
+    )
 
 
 def test_duckdb_says_the_same() -> None:
@@ -121,7 +127,9 @@ def test_duckdb_says_the_same() -> None:
     connection = duckdb.connect()
     connection.register("texts", pa.table({"j": texts}))
     for path in PATHS:
-        theirs = connection.sql(f"SELECT json_extract_string(j, '{path}') AS s, json_array_length(j, '{path}') AS n FROM texts").fetchall()
+        theirs = connection.sql(
+            f"SELECT json_extract_string(j, '{path}') AS s, json_array_length(j, '{path}') AS n FROM texts"
+        ).fetchall()
         strings, _ = ask("json_extract_string", texts, path)
         lengths, _ = ask("json_array_length", texts, path)
         plain = [s if s is None or not s.startswith(("{", "[")) else json.loads(s) for s, _ in theirs]

@@ -38,7 +38,11 @@ def test_the_first_of_several_runs_are_those_of_a_stable_sort(seed: int) -> None
     low, high = [(0, 5), (-1_000, 1_000), (-(2**63), 2**63 - 1)][seed % 3]
     runs = [np.sort(rng.integers(low, high, int(rng.integers(0, 30)))) for _ in range(int(rng.integers(1, 5)))]
     values = np.concatenate(runs)
-    owner = np.repeat(np.arange(len(runs)), [len(run) for run in runs])[stable_order(values.tolist())] if len(values) else values
+    owner = (
+        np.repeat(np.arange(len(runs)), [len(run) for run in runs])[stable_order(values.tolist())]
+        if len(values)
+        else values
+    )
     for most in range(1, len(values)):
         found = order.leading(values, np.cumsum([len(run) for run in runs]), most)
         assert found.tolist() == np.bincount(owner[:most], minlength=len(runs)).tolist()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eddyline.kernels import probe
+from eddyline.kernels.joins import probe
 from eddyline.state.store import Store
 from tests.oracle.kernels import matches
 
 
-def filled(rng: np.random.Generator, rows: int, keys: int, gone: int, apart: int = 1) -> tuple[Store, np.ndarray, np.ndarray, np.ndarray]:
+def filled(
+    rng: np.random.Generator, rows: int, keys: int, gone: int, apart: int = 1
+) -> tuple[Store, np.ndarray, np.ndarray, np.ndarray]:
     """A store with `rows` rows in portions, of which the first `gone` have left; keys lie so far `apart`."""
     store = Store("s")
     for mark in ("key", "seq", "ts"):
@@ -58,7 +60,9 @@ def test_a_key_is_held_while_a_row_of_it_lives(seed: int) -> None:
     dropped = np.flatnonzero(rng.random(rows) < 0.3)
     store.drop(dropped)
     left = [row for row in range(min(gone, rows), rows) if row not in dropped]
-    expected = [any(key[row] == word and ts[row] >= bound for row in left) for word, bound in zip(words, least, strict=True)]
+    expected = [
+        any(key[row] == word and ts[row] >= bound for row in left) for word, bound in zip(words, least, strict=True)
+    ]
     for in_time_order in (True, False):
         assert probe.held(words, least, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
 
@@ -74,8 +78,17 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
     dropped = np.flatnonzero(rng.random(rows) < 0.5)
     store.drop(dropped)
     left = [row for row in range(min(gone, rows), rows) if row not in dropped]
-    words, ranks, times, span = rng.integers(0, 40, 60) * apart, np.arange(100, 160), rng.integers(0, 60, 60), int(rng.integers(0, 20))
-    old, later, places = [(2, 5), (9, 9), (20, 24)][: seed % 4], [(12, 13), (30, 36)][: seed % 3], rng.integers(90, 170, seed % 8)
+    words, ranks, times, span = (
+        rng.integers(0, 40, 60) * apart,
+        np.arange(100, 160),
+        rng.integers(0, 60, 60),
+        int(rng.integers(0, 20)),
+    )
+    old, later, places = (
+        [(2, 5), (9, 9), (20, 24)][: seed % 4],
+        [(12, 13), (30, 36)][: seed % 3],
+        rng.integers(90, 170, seed % 8),
+    )
     old, later = ([(low * apart, high * apart) for low, high in spans] for spans in (old, later))
     asked = probe.ProbeMarks(words, ranks, times, 7)
     ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
@@ -88,7 +101,10 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
         closed = closed or (15 <= word < 15 + len(places) and places[word - 15] <= ranks[at])
         expected.append(closed and not any(key[row] == word and ts[row] >= times[at] - span for row in left))
     for in_time_order in (True, False):
-        assert probe.unmet(ids, asked, span, shut, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
+        assert (
+            probe.unmet(ids, asked, span, shut, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist()
+            == expected
+        )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -106,16 +122,23 @@ def test_words_are_shut_that_lie_in_intervals_or_have_a_place(seed: int) -> None
     left_out = rng.random(80) < 0.3
     shut = probe.Shut(*ends, 15, places)
     assert probe.shut_rows(words, np.empty(0, np.bool_), shut, never).tolist() == np.flatnonzero(expected).tolist()
-    assert probe.shut_rows(words, left_out, shut, never).tolist() == np.flatnonzero(np.array(expected) & ~left_out).tolist()
+    assert (
+        probe.shut_rows(words, left_out, shut, never).tolist()
+        == np.flatnonzero(np.array(expected) & ~left_out).tolist()
+    )
 
 
 def test_many_more_pairs_than_rows() -> None:
     store, key, seq, ts = filled(np.random.default_rng(1), 3_000, 2, 0)
     hashes = np.array([5, 0, 1, 0, 5, 1])
     limit, floor = np.full(6, 3_000), np.full(6, -1)
-    left, right, visited = probe.probe_chains(probe.ProbeKeys(hashes, limit, floor), store.indexes["key"].chains("seq", "ts", True))
+    left, right, visited = probe.probe_chains(
+        probe.ProbeKeys(hashes, limit, floor), store.indexes["key"].chains("seq", "ts", True)
+    )
     expected = matches(hashes, limit, floor, key, seq, ts, 0, 3_000)
-    assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(expected, key=lambda pair: (pair[0], -pair[1]))
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(
+        expected, key=lambda pair: (pair[0], -pair[1])
+    )
     assert visited >= len(expected) > 1_024 + 2 * 6
 
 

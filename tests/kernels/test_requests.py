@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.kernels import request_blocks as alone
-from eddyline.kernels import requests as kernels
-from eddyline.kernels.block_building import cluster_rows
+from eddyline.kernels.requests import request_blocks as alone
+from eddyline.kernels.requests import requests as kernels
+from eddyline.kernels.requests.block_building import cluster_rows
 from eddyline.operators.template.blocks import Fields, Together, clustered
 from eddyline.tuning import TemplateTuning
 
@@ -37,7 +37,10 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     low = first + lots.integers(-2, rows + 2, count)
     high = low + lots.integers(0, rows + 2, count)
     right = matches(words, nulls, fixed, first, probes, low, high)
-    assert gathered(lambda begin, a, b: _scan(words, nulls, fixed, first, begin, probes, low, high, a, b), rows, rng) == right
+    assert (
+        gathered(lambda begin, a, b: _scan(words, nulls, fixed, first, begin, probes, low, high, a, b), rows, rng)
+        == right
+    )
     # One bit of each column; the first column's field may be left open.
     address = sum((words[c] & 1) << c for c in range(columns)) if rows else np.zeros(0, np.int64)
     none = np.empty(words.shape, np.int32), np.zeros(columns, np.bool_)
@@ -51,7 +54,10 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     free, low_free = (2, 0) if columns > 1 else (0, 1)
     masked = np.asarray(asked, np.int64) & ~(free | ((1 << low_free) - 1))
     open_bits = kernels.ProbePlaces(masked, there, free, low_free)
-    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, open_bits, a, b)[:2], count, rng) == right
+    assert (
+        gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, open_bits, a, b)[:2], count, rng)
+        == right
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -70,7 +76,10 @@ def test_probes_that_work_alone(seed: int) -> None:
     right = matches(words[chosen], nulls, fixed, first, probes[chosen], low, high)
     every = np.empty(0, np.bool_)
     ids = (first, first + rows, first)
-    assert gathered(lambda begin, a, b: alone.scan_each(words, nulls, every, *ids, begin, asking, a, b)[:2], count, rng) == right
+    assert (
+        gathered(lambda begin, a, b: alone.scan_each(words, nulls, every, *ids, begin, asking, a, b)[:2], count, rng)
+        == right
+    )
     cuts = [0, *sorted(rng.sample(range(1, rows), 2)), rows]
     blocks = []
     for begin, end in pairwise(cuts):
@@ -88,7 +97,8 @@ def test_probes_that_work_alone(seed: int) -> None:
 @pytest.mark.parametrize("rows", (1, 63, 64, 65, 127, 128, 129, 320))
 @pytest.mark.parametrize("values", (1, 2, 40))
 def test_runs_of_portions(rows: int, values: int) -> None:
-    """Short forms are compared a portion at a time: runs end before, at and behind its end, and a row may fit at every place."""
+    """Short forms are compared a portion at a time: runs end before, at and behind its end, and a row may fit at every
+    place."""
     lots = np.random.default_rng(rows)
     words, nulls = lots.integers(0, values, (2, rows)), np.zeros(rows, np.int64)
     probes = np.arange(min(values, 5)).reshape(1, -1)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.kernels.text import enclosed, survey
-from eddyline.operators.functions_text import split_part
+from eddyline.kernels.texts.text import enclosed, survey
+from eddyline.operators.expressions.functions_text import split_part
 from tests.oracle import kernels as slow
 
 
@@ -29,7 +29,10 @@ def test_a_survey_is_that_of_a_plain_loop(letters: bytes) -> None:
 @pytest.mark.parametrize("separator", ["/", "ab", "aa", "é", "/é/"])
 def test_pieces_are_those_of_python(separator: str) -> None:
     random = Random(separator)
-    texts = [None if random.random() < 0.1 else "".join(random.choice("/abé") for _ in range(random.randrange(12))) for _ in range(400)]
+    texts = [
+        None if random.random() < 0.1 else "".join(random.choice("/abé") for _ in range(random.randrange(12)))
+        for _ in range(400)
+    ]
     column = pa.array(texts, pa.string())
     for n in (*range(-5, 6), 2**40, -(2**40)):
 

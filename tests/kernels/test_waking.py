@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eddyline.kernels import hashing, waking
-from eddyline.operators.keys import combined
+from eddyline.kernels import hashing
+from eddyline.kernels.joins import waking
+from eddyline.operators.stream.keys import combined
 from tests.kernels.test_bloom import chains
 
 
 def side(rng: np.random.Generator, rows: int, values: int, parts: int, floor: int, span: int) -> tuple[object, ...]:
-    """A store of rows with `parts` keys towards the asking side, one key towards the other side and one towards the third."""
+    """A store of rows with `parts` keys towards the asking side, one key towards the other side and one towards the
+    third."""
     own = rng.integers(0, values, (rows, parts))
     joint, third = rng.integers(0, values, (rows, 1)), np.zeros((rows, 2), np.int64)
     keys = combined([np.ascontiguousarray(column) for column in own.T])
@@ -40,7 +42,9 @@ def test_asked_pairs_are_those_of_three_loops(rows: int, values: int, asks: bool
     wanted, refused = [], 0
     for o in range(25):
         for i in np.flatnonzero((near[8] == asking_near[o]).all(axis=1) & (near[3] >= near[6])):
-            for j in np.flatnonzero((far[8] == asking_far[o]).all(axis=1) & (far[3] >= far[6]) & (far[10][:, 0] == near[10][i, 0])):
+            for j in np.flatnonzero(
+                (far[8] == asking_far[o]).all(axis=1) & (far[3] >= far[6]) & (far[10][:, 0] == near[10][i, 0])
+            ):
                 clock = max(near[3][i], far[3][j])
                 if min(near[7][i], far[7][j]) < max(clock, low):
                     continue

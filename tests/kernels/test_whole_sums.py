@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.kernels import sums, whole_sums
+from eddyline.kernels.groups import sums, whole_sums
 
 ALL = np.empty(0, np.bool_)
 ZERO = np.zeros(1, np.int64)
@@ -22,7 +22,9 @@ def words(value: int, count: int) -> list[int]:
 
 def whole(state: np.ndarray) -> int:
     """The integer that words stand for."""
-    return sum((int(word) & MASK) << 64 * k for k, word in enumerate(state[:-1])) + (int(state[-1]) << 64 * (len(state) - 1))
+    return sum((int(word) & MASK) << 64 * k for k, word in enumerate(state[:-1])) + (
+        int(state[-1]) << 64 * (len(state) - 1)
+    )
 
 
 @pytest.mark.parametrize(("width", "least", "most"), [(2, -(2**63), 2**63 - 1), (3, 1 - 10**38, 10**38 - 1)])
@@ -37,11 +39,16 @@ def test_sums_go_beyond_their_type_and_back(width: int, least: int, most: int) -
             if live and rng.random() < 0.4:
                 value, sign = live.pop(rng.randrange(len(live))), -1
             else:
-                value, sign = rng.choice((most, least, most - 1, least + 1, rng.randrange(-100, 100), rng.randint(least, most))), 1
+                value, sign = (
+                    rng.choice((most, least, most - 1, least + 1, rng.randrange(-100, 100), rng.randint(least, most))),
+                    1,
+                )
                 live.append(value)
             low, high = words(value, 2)
             whole_sums.add_whole(ZERO, np.array([low]), np.array([high]), ALL, sign, state, tallies)
-            whole_sums.add_whole(np.array([rng.randrange(2)]), np.array([low]), np.array([high]), ALL, sign, parts, np.zeros(2, np.int64))
+            whole_sums.add_whole(
+                np.array([rng.randrange(2)]), np.array([low]), np.array([high]), ALL, sign, parts, np.zeros(2, np.int64)
+            )
             assert whole(state[0]) == sum(live)
             assert tallies[0] == len(live)
             beyond += not least <= sum(live) <= most
@@ -94,7 +101,11 @@ def test_a_deviation_that_lost_its_digits_is_uncertain() -> None:
         leaves = np.array([rng.uniform(1, 10) * 10.0 ** rng.randint(-reach, reach) for _ in range(rng.randint(1, 8))])
         for values, sign in ((stays, 1), (leaves, 1), (leaves[::-1].copy(), -1)):
             sums.add_floats(np.zeros(len(values), np.int64), values, ALL, sign, state, squares, tallies)
-        if sums.doubtful(ZERO, state)[0] or sums.doubtful(ZERO, squares)[0] or sums.uncertain(ZERO, state, squares, tallies)[0]:
+        if (
+            sums.doubtful(ZERO, state)[0]
+            or sums.doubtful(ZERO, squares)[0]
+            or sums.uncertain(ZERO, state, squares, tallies)[0]
+        ):
             doubts += 1
         else:
             assert sums.read_deviations(ZERO, state, squares, tallies)[0] == 0.0

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.kernels import zones
-from eddyline.kernels.probe import ProbeKeys
+from eddyline.kernels.joins import zones
+from eddyline.kernels.joins.probe import ProbeKeys
 from eddyline.state.columns import string_buffers
 from tests.oracle.kernels_zones import bounded, prefix, ranges, scanned, settled, starts
 
@@ -20,7 +20,11 @@ def test_ranges_of_stretches(seed: int) -> None:
     valid = rng.random(rows) < 0.7
     cuts = np.unique(np.concatenate(([0, rows], rng.integers(0, rows + 1, 5))))
     for has_nulls in (True, False):
-        low, high, nulls = np.empty(len(cuts) - 1, np.int64), np.empty(len(cuts) - 1, np.int64), np.empty(len(cuts) - 1, np.bool_)
+        low, high, nulls = (
+            np.empty(len(cuts) - 1, np.int64),
+            np.empty(len(cuts) - 1, np.int64),
+            np.empty(len(cuts) - 1, np.bool_),
+        )
         zones.stretch_ranges(keys, valid, has_nulls, cuts, low, high, nulls)
         found = list(zip(low.tolist(), high.tolist(), nulls.tolist(), strict=True))
         assert found == ranges(keys.tolist(), valid.tolist() if has_nulls else [True] * rows, cuts.tolist())
@@ -65,7 +69,10 @@ def test_scans_of_stretches(seed: int) -> None:
             for wants_kinds in (True, False):
                 stored_rows = zones.Laid(keyed, keys, order, dead, base, in_time_order)
                 left, right, cells, visited = zones.probe_stretches(asking, stored_rows, grid, wants_kinds)
-                assert list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected] and visited == looked
+                assert (
+                    list(zip(left.tolist(), right.tolist(), strict=True)) == [pair[:2] for pair in expected]
+                    and visited == looked
+                )
                 assert cells.tolist() == ([kind for _, _, kind in expected] if wants_kinds else [])
     # Where neither rises along the store, every row is looked at.
     order, dead = rng.permutation(stored), rng.integers(0, 20, stored)
@@ -100,7 +107,12 @@ def test_settled_stretches_stand_among_pairs_that_were_tested(seed: int) -> None
 @pytest.mark.parametrize("seed", range(60))
 def test_bounds_of_keys_are_tested_on_the_way(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    stored, asked, base, lines = int(rng.integers(1, 400)), int(rng.integers(1, 60)), int(rng.integers(0, 50)), 1 + seed % 2
+    stored, asked, base, lines = (
+        int(rng.integers(1, 400)),
+        int(rng.integers(1, 60)),
+        int(rng.integers(0, 50)),
+        1 + seed % 2,
+    )
     start = int(rng.integers(0, stored))
     cuts = np.unique(np.concatenate(([start, stored], rng.integers(start, stored, 4)))) + base
     row_cuts = np.unique(np.concatenate(([0, asked], rng.integers(0, asked, 3))))

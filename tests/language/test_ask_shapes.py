@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from eddyline.errors import EddylineError
-from eddyline.language.ask_shapes import MOST, Shapes
-from eddyline.language.asked import bind_asks
 from eddyline.language.job import Job, bind_script
+from eddyline.language.requests.ask_shapes import MOST, Shapes
+from eddyline.language.requests.asked import bind_asks
 from eddyline.model.template import Request
 
 STREAM = "CREATE STREAM s (k INT, t STRING, big BIGINT, d DOUBLE, day DATE, ts TIMESTAMP) WITH (time = 'ts');"
@@ -28,10 +28,34 @@ def bound(text: str, job: Job, shapes: Shapes | None = None) -> Request | str:
 def condition(rng: Random) -> str:
     name = rng.choice(("k", "K", "t", "big", "d", "day"))
     value = rng.choice(
-        ("5", "7", "3000000000", "99999999999999999999", "-4", "1.5", "'a'", "'b'", "''", "'it''s'", "'k = 5 AND '", "5 + 1", "NULL")
+        (
+            "5",
+            "7",
+            "3000000000",
+            "99999999999999999999",
+            "-4",
+            "1.5",
+            "'a'",
+            "'b'",
+            "''",
+            "'it''s'",
+            "'k = 5 AND '",
+            "5 + 1",
+            "NULL",
+        )
     )
     form = rng.choice(
-        ("{} = {}", "{}={}", "{1} = {0}", "{} < {}", "{} IN ({})", "NOT {} = {}", "x.{} = {}", "{} = {} OR k = 8", "({} = {})")
+        (
+            "{} = {}",
+            "{}={}",
+            "{1} = {0}",
+            "{} < {}",
+            "{} IN ({})",
+            "NOT {} = {}",
+            "x.{} = {}",
+            "{} = {} OR k = 8",
+            "({} = {})",
+        )
     )
     return form.format(name, value)
 

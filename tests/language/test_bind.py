@@ -6,7 +6,7 @@ import pytest
 
 from eddyline.errors import BindingProblem
 from eddyline.language import parse_script
-from eddyline.language.bind import bind_query, bind_settings
+from eddyline.language.binding.bind import bind_query, bind_settings
 from eddyline.language.parse import parse_select
 from eddyline.language.syntax import CreateQuery, WithOption
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE
@@ -43,7 +43,10 @@ def test_where_and_on_are_split_at_and() -> None:
 
 
 def test_between_is_two_conditions() -> None:
-    assert [str(e) for e in bound("SELECT item FROM bids WHERE price BETWEEN 1 AND 2").where] == ["bids.price >= 1.0", "bids.price <= 2.0"]
+    assert [str(e) for e in bound("SELECT item FROM bids WHERE price BETWEEN 1 AND 2").where] == [
+        "bids.price >= 1.0",
+        "bids.price <= 2.0",
+    ]
 
 
 def test_star_over_one_reference_keeps_names() -> None:
@@ -72,7 +75,9 @@ def test_default_names() -> None:
 def test_grouping_by_column_name_number_and_expression() -> None:
     by_name = bound("SELECT date_trunc('minute', ts) AS minute, count(*) AS n FROM bids GROUP BY minute")
     by_number = bound("SELECT date_trunc('minute', ts) AS minute, count(*) AS n FROM bids GROUP BY 1")
-    by_expression = bound("SELECT date_trunc('minute', ts) AS minute, count(*) AS n FROM bids GROUP BY date_trunc('minute', ts), minute")
+    by_expression = bound(
+        "SELECT date_trunc('minute', ts) AS minute, count(*) AS n FROM bids GROUP BY date_trunc('minute', ts), minute"
+    )
     assert by_name.group_by == by_number.group_by == by_expression.group_by
     assert [str(g) for g in by_name.group_by] == ["date_trunc('minute', bids.ts)"]
     assert by_name.is_aggregate
@@ -89,7 +94,9 @@ def test_having_may_use_outputs() -> None:
 
 
 def test_types_of_outputs() -> None:
-    query = bound("SELECT item, count(DISTINCT bidder) AS n, avg(price) AS mean, sum(item) AS total FROM bids GROUP BY item")
+    query = bound(
+        "SELECT item, count(DISTINCT bidder) AS n, avg(price) AS mean, sum(item) AS total FROM bids GROUP BY item"
+    )
     assert [o.type for o in query.outputs] == [BIGINT, BIGINT, DOUBLE, BIGINT]
 
 

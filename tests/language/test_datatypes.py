@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import SyntaxProblem, Unsupported
-from eddyline.language.datatypes import data_type
+from eddyline.language.text.datatypes import data_type
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, decimal
 
 
@@ -14,7 +14,9 @@ def test_each_type_has_its_own_name(kind: DataType) -> None:
     assert data_type(kind.name.lower()) == kind
 
 
-@pytest.mark.parametrize(("word", "kind"), [("INTEGER", INT), ("LONG", BIGINT), ("TEXT", STRING), ("VARCHAR", STRING), ("BOOL", BOOLEAN)])
+@pytest.mark.parametrize(
+    ("word", "kind"), [("INTEGER", INT), ("LONG", BIGINT), ("TEXT", STRING), ("VARCHAR", STRING), ("BOOL", BOOLEAN)]
+)
 def test_other_names(word: str, kind: DataType) -> None:
     assert data_type(word) == kind
 
@@ -30,7 +32,9 @@ def test_decimals_that_are_none(sizes: tuple[int, ...]) -> None:
         data_type("DECIMAL", sizes)
 
 
-@pytest.mark.parametrize(("word", "sizes", "hint"), [("FLOAT", (), "DOUBLE"), ("BLOB", (), "types are"), ("INT", (4,), "write INT")])
+@pytest.mark.parametrize(
+    ("word", "sizes", "hint"), [("FLOAT", (), "DOUBLE"), ("BLOB", (), "types are"), ("INT", (4,), "write INT")]
+)
 def test_types_we_do_not_have(word: str, sizes: tuple[int, ...], hint: str) -> None:
     with pytest.raises(Unsupported) as caught:
         data_type(word, sizes)

@@ -25,7 +25,11 @@ def test_streams_have_places_in_the_catalog() -> None:
 
 def test_a_table_keeps_its_options() -> None:
     (table,) = world().tables
-    assert (table.name, table.schema.names, table.options) == ("items", ("item", "title"), {"format": "parquet", "path": "items.parquet"})
+    assert (table.name, table.schema.names, table.options) == (
+        "items",
+        ("item", "title"),
+        {"format": "parquet", "path": "items.parquet"},
+    )
 
 
 def test_sinks_for_one_and_for_all() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import BindingProblem
-from eddyline.language.expressions import bind_constant, holds_aggregate
+from eddyline.language.binding.expressions import bind_constant, holds_aggregate
 from eddyline.language.parse import parse_expression
 from eddyline.language.syntax import Constant
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType
@@ -55,8 +55,13 @@ def test_aggregates_are_found_wherever_they_are() -> None:
 
 
 def test_aggregates_inside_expressions() -> None:
-    assert shown("SELECT max(price) - min(price) AS spread FROM bids") == {"spread": "max(bids.price) - min(bids.price)"}
-    assert shown("SELECT mean(price) AS m, stddev_samp(price) AS s FROM bids") == {"m": "avg(bids.price)", "s": "stddev(bids.price)"}
+    assert shown("SELECT max(price) - min(price) AS spread FROM bids") == {
+        "spread": "max(bids.price) - min(bids.price)"
+    }
+    assert shown("SELECT mean(price) AS m, stddev_samp(price) AS s FROM bids") == {
+        "m": "avg(bids.price)",
+        "s": "stddev(bids.price)",
+    }
 
 
 def test_distinct_changes_nothing_for_extremes() -> None:

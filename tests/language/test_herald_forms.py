@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import UserError
-from eddyline.language.herald_forms import Texts, _filled
-from eddyline.language.heralds import _read_text
+from eddyline.language.records.herald_forms import Texts, _filled
+from eddyline.language.records.heralds import _read_text
 from eddyline.model.datatypes import BIGINT, DOUBLE, INT, STRING, TIMESTAMP, decimal
-from eddyline.model.herald import NEVER, Herald
+from eddyline.model.records.herald import NEVER, Herald
 from eddyline.model.schema import Column, Schema, Stream
 
 KINDS = {"i": INT, "l": BIGINT, "d": DOUBLE, "m": decimal(9, 2), "t": STRING, "col1": INT, "ts": TIMESTAMP}
@@ -31,7 +31,22 @@ def text_of(random: Random) -> str:
 
     def number() -> str:
         return random.choice(
-            ["0", "7", "-3", "- 4", "007", "999999999", "1234567890", "3.5", "1e3", "+5", "-0", "5 + 2", "--5", str(random.randrange(99))]
+            [
+                "0",
+                "7",
+                "-3",
+                "- 4",
+                "007",
+                "999999999",
+                "1234567890",
+                "3.5",
+                "1e3",
+                "+5",
+                "-0",
+                "5 + 2",
+                "--5",
+                str(random.randrange(99)),
+            ]
         )
 
     def part() -> str:
@@ -57,7 +72,12 @@ def test_what_is_filled_in_is_what_is_read(seed: int) -> None:
         return _read_text(STREAM, text)
 
     forms, plain = Texts(reading), 0
-    texts = [text_of(random) for _ in range(60)] + ["i >= 7 AND d < 30 FOR 30 ROWS", "i < # FOR # ROWS", "i IS NULL FOR 7 ROWS", ""]
+    texts = [text_of(random) for _ in range(60)] + [
+        "i >= 7 AND d < 30 FOR 30 ROWS",
+        "i < # FOR # ROWS",
+        "i IS NULL FOR 7 ROWS",
+        "",
+    ]
     for text in texts + [text.replace("7", "8").replace("30", "41") for text in texts]:
         before, found = len(reads), None
         try:
@@ -90,7 +110,12 @@ def test_a_form_is_read_once_and_numbers_that_are_no_span_are_errors() -> None:
 def test_a_column_of_texts_says_what_each_of_them_says(seed: int) -> None:
     random = Random(seed)
     forms = Texts(lambda text: _read_text(STREAM, text))
-    known = ["i >= 7 AND d < 30 FOR 30 ROWS", "l = -4 FOR 9 SECONDS", "7 < d AND d < 7 AND i >= -0 FOR 1 ROW", "l > 12345678901 FOR 3 ROWS"]
+    known = [
+        "i >= 7 AND d < 30 FOR 30 ROWS",
+        "l = -4 FOR 9 SECONDS",
+        "7 < d AND d < 7 AND i >= -0 FOR 1 ROW",
+        "l > 12345678901 FOR 3 ROWS",
+    ]
     for _ in range(3):
         texts = [random.choice([text_of(random), *known]) for _ in range(random.randrange(60))]
         digits = str(random.randrange(0, 2_000_000_000))

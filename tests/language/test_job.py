@@ -54,14 +54,17 @@ def test_set_counts_for_what_comes_after_it() -> None:
 
 def test_drop_and_create_again() -> None:
     job = bind_script(
-        WORLD + "CREATE QUERY q AS SELECT item FROM bids; DROP QUERY Q; DROP STREAM bids; CREATE TABLE Bids (x INT) WITH (path = 'x')"
+        WORLD
+        + "CREATE QUERY q AS SELECT item FROM bids; DROP QUERY Q; DROP STREAM bids; CREATE TABLE Bids (x INT) WITH (path = 'x')"
     )
     assert (list(job.queries), [t.name for t in job.tables]) == ([], ["items", "Bids"])
 
 
 def test_apply_returns_what_it_made() -> None:
     job = world()
-    create, sink, drop = parse_script("CREATE QUERY q AS SELECT item FROM bids; CREATE SINK s FOR q WITH (path = 'x'); DROP QUERY q")
+    create, sink, drop = parse_script(
+        "CREATE QUERY q AS SELECT item FROM bids; CREATE SINK s FOR q WITH (path = 'x'); DROP QUERY q"
+    )
     query = job.apply(create)
     made = job.apply(sink)
     assert job.apply(drop) == Dropped("query", query, (made,))  # type: ignore[arg-type]
@@ -69,7 +72,9 @@ def test_apply_returns_what_it_made() -> None:
 
 
 def test_explain_is_kept_and_adds_no_query() -> None:
-    job = bind_script(WORLD + "CREATE QUERY q AS SELECT item FROM bids; EXPLAIN Q; EXPLAIN ANALYZE SELECT seller FROM asks;")
+    job = bind_script(
+        WORLD + "CREATE QUERY q AS SELECT item FROM bids; EXPLAIN Q; EXPLAIN ANALYZE SELECT seller FROM asks;"
+    )
     assert job.explains == [ExplainRequest(job.queries[0], False), ExplainRequest(job.explains[1].query, True)]
     assert job.explains[1].query.name == UNNAMED and len(job.queries) == 1
 
@@ -84,7 +89,11 @@ def test_a_select_gets_its_name_from_the_caller() -> None:
 
 def test_an_error_changes_nothing() -> None:
     job = world()
-    for text in ("CREATE QUERY q AS SELECT nothing FROM bids", "CREATE STREAM bids (ts TIMESTAMP) WITH (time = 'ts')", "DROP QUERY q"):
+    for text in (
+        "CREATE QUERY q AS SELECT nothing FROM bids",
+        "CREATE STREAM bids (ts TIMESTAMP) WITH (time = 'ts')",
+        "DROP QUERY q",
+    ):
         with pytest.raises(BindingProblem):
             job.apply(parse_script(text)[0])
     assert (len(job.streams), len(job.tables), len(job.queries), job.catalog.next_position) == (2, 1, 0, 2)

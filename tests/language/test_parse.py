@@ -45,7 +45,10 @@ def test_places_inside_expressions() -> None:
         ("1.0", Constant("double", 1.0)),
         ("'it''s'", Constant("string", "it's")),
         ("DATE '2024-01-01'", Constant("date", "2024-01-01")),
-        ("CAST('2024-01-01' AS DATE)", Cast(Constant("string", "2024-01-01"), parse_expression("CAST(x AS DATE)").type)),  # type: ignore[union-attr]
+        (
+            "CAST('2024-01-01' AS DATE)",
+            Cast(Constant("string", "2024-01-01"), parse_expression("CAST(x AS DATE)").type),
+        ),  # type: ignore[union-attr]
         ("INTERVAL '5 minutes'", Constant("interval", "5 minutes")),
         ("x::INT", Cast(Name("x"), INT)),
         ("CAST(x AS DECIMAL(5, 1))", Cast(Name("x"), decimal(5, 1))),
@@ -60,7 +63,9 @@ def test_expressions(text: str, node: object) -> None:
     assert parse_expression(text) == node
 
 
-@pytest.mark.parametrize("word", ["range", "rows", "date", "timestamp", "key", "month", "stream", "query", "sink", "every", "change"])
+@pytest.mark.parametrize(
+    "word", ["range", "rows", "date", "timestamp", "key", "month", "stream", "query", "sink", "every", "change"]
+)
 def test_words_that_stay_names(word: str) -> None:
     select = parse_select(f"SELECT {word}, a.{word} AS {word} FROM {word} AS a")
     assert select.items[0].value == Name(word)
@@ -102,7 +107,9 @@ def test_what_sqlglot_knows_and_we_do_not(text: str) -> None:
         parse_expression(text)
 
 
-WORDS = "SELECT x , * FROM s [ ROWS 3 ] AS a JOIN ON ( ) = 1 'c' WHERE GROUP BY HAVING EMIT EVERY WITH CREATE QUERY . - ;"
+WORDS = (
+    "SELECT x , * FROM s [ ROWS 3 ] AS a JOIN ON ( ) = 1 'c' WHERE GROUP BY HAVING EMIT EVERY WITH CREATE QUERY . - ;"
+)
 
 
 @given(st.lists(st.sampled_from(WORDS.split())))

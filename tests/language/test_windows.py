@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eddyline.errors import SyntaxProblem, Unsupported, UserError
 from eddyline.language.parse import parse_select
-from eddyline.language.windows import LONGEST, parse_span
+from eddyline.language.text.windows import LONGEST, parse_span
 from eddyline.model.window import UNBOUNDED, Now, Range, Rows, span_text
 
 
@@ -34,7 +34,9 @@ def test_spans(text: str, micros: int) -> None:
     assert parse_span(text) == micros
 
 
-@pytest.mark.parametrize("text", ["", "minutes", "5", "-5 minutes", "5 parsecs", "5 minutes ago", "0.1 us", "1e3 s", "9999999 weeks"])
+@pytest.mark.parametrize(
+    "text", ["", "minutes", "5", "-5 minutes", "5 parsecs", "5 minutes ago", "0.1 us", "1e3 s", "9999999 weeks"]
+)
 def test_what_is_no_span(text: str) -> None:
     with pytest.raises(SyntaxProblem):
         parse_span(text)

@@ -7,9 +7,21 @@ from decimal import Decimal
 import pytest
 
 from eddyline.errors import BindingProblem, Position
-from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, decimal
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.model.functions import AGGREGATES, FUNCTIONS, resolve, resolve_aggregate, resolve_cast
+from eddyline.model.datatypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    decimal,
+)
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.functions import AGGREGATES, FUNCTIONS, resolve, resolve_aggregate, resolve_cast
 
 MONEY = decimal(10, 2)
 
@@ -128,7 +140,9 @@ def test_null_takes_the_type_of_the_other_side() -> None:
 
 
 def test_literals_are_folded_and_columns_are_cast() -> None:
-    assert resolve(">", (column(DOUBLE), Literal(100, INT))) == Call(">", (column(DOUBLE), Literal(100.0, DOUBLE)), BOOLEAN)
+    assert resolve(">", (column(DOUBLE), Literal(100, INT))) == Call(
+        ">", (column(DOUBLE), Literal(100.0, DOUBLE)), BOOLEAN
+    )
     assert str(resolve(">", (column(INT), Literal(1.5, DOUBLE)))) == "CAST(t.int AS DOUBLE) > 1.5"
     assert resolve("neg", (Literal(5, INT),)) == Literal(-5, INT)
     assert resolve("neg", (Literal(2**31, BIGINT),)) == Literal(-(2**31), INT)

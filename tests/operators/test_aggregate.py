@@ -14,11 +14,11 @@ import pytest
 
 from eddyline import Session
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, DataType, decimal
-from eddyline.operators.aggregate.accumulators import Distinct, FloatSums
+from eddyline.operators.aggregate.accumulators.accumulators import Distinct, FloatSums
+from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
+from eddyline.operators.aggregate.accumulators.words import Words
 from eddyline.operators.aggregate.expiry import ExpiryQueue
-from eddyline.operators.aggregate.groups import Dictionary, Touched
-from eddyline.operators.aggregate.words import Words
-from eddyline.operators.evaluate import Issues
+from eddyline.operators.expressions.evaluate import Issues
 
 BEGIN = datetime(2024, 1, 1)
 SECOND = 1_000_000
@@ -33,7 +33,9 @@ def run(query: str, columns: str, epochs: Sequence[Sequence[Row]], close: bool =
         session.execute(f"CREATE QUERY q AS {query}")
         for epoch in epochs:
             names = ["ts", *(c.split()[0] for c in columns.split(", "))]
-            session.push("s", [dict(zip(names, (BEGIN + timedelta(seconds=row[0]), *row[1:]), strict=True)) for row in epoch])  # type: ignore[arg-type]
+            session.push(
+                "s", [dict(zip(names, (BEGIN + timedelta(seconds=row[0]), *row[1:]), strict=True)) for row in epoch]
+            )  # type: ignore[arg-type]
             session.step()
         if close:
             session.run(once=True)
@@ -48,7 +50,9 @@ def rounded(rows: list[Row]) -> list[Row]:
 
 def test_groups_come_change_and_go() -> None:
     epochs: list[list[Row]] = [[(0, "a", 1), (0, "b", 5)], [(1, "a", 2)], [(2.5, "c", 7)], [(9, "c", 1)]]
-    found = rounded(run("SELECT k, COUNT(*) AS n, SUM(x) AS t FROM s [RANGE 2 SECONDS] GROUP BY k", "k STRING, x INT", epochs))
+    found = rounded(
+        run("SELECT k, COUNT(*) AS n, SUM(x) AS t FROM s [RANGE 2 SECONDS] GROUP BY k", "k STRING, x INT", epochs)
+    )
     assert sorted(found[:2]) == [("a", 1, 1, "+", 1.0), ("b", 1, 5, "+", 1.0)]
     # Before 2.5 s the second row of a has come, and the rows of 0 s have left.
     assert sorted(found[2:4]) == [("a", 1, 2, "+", 2.5), ("b", None, None, "-", 2.5)]
@@ -68,19 +72,27 @@ def test_without_group_by_there_is_one_group_from_the_first_row_on() -> None:
 
 
 def test_the_first_change_is_not_before_the_first_row() -> None:
-    """The frontier passes 4 s before any row has come: nothing is said of that, nor of the moment before the first row, at 5 s."""
+    """The frontier passes 4 s before any row has come: nothing is said of that, nor of the moment before the first row,
+    at 5 s."""
     with Session() as session:
         session.execute("CREATE STREAM s (ts TIMESTAMP, x INT) WITH (time = 'ts', remember = '1 day')")
         session.execute("CREATE QUERY changes AS SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]")
-        session.execute("CREATE QUERY late AS SELECT COUNT(*) AS n, SUM(x) AS t FROM s [RANGE 1 SECOND] EMIT EVERY 2 SECONDS")
+        session.execute(
+            "CREATE QUERY late AS SELECT COUNT(*) AS n, SUM(x) AS t FROM s [RANGE 1 SECOND] EMIT EVERY 2 SECONDS"
+        )
         session.punctuate("s", "ts <= TIMESTAMP '2024-01-01 00:00:04'")
         session.step()
         for at in (5, 5.5, 8):
             session.push("s", [{"ts": BEGIN + timedelta(seconds=at), "x": 1}])
             session.step()
         session.run(once=True)
-        found = {name: [row for batch in query.results() for row in batch.to_pylist()] for name, query in session.queries.items()}
-        made = {name: [(row["n"], (row["_ts"] - BEGIN).total_seconds()) for row in rows] for name, rows in found.items()}
+        found = {
+            name: [row for batch in query.results() for row in batch.to_pylist()]
+            for name, query in session.queries.items()
+        }
+        made = {
+            name: [(row["n"], (row["_ts"] - BEGIN).total_seconds()) for row in rows] for name, rows in found.items()
+        }
     assert made == {"changes": [(1, 5.499999), (0, 7.999999), (1, 8.0)], "late": [(2, 6.0), (1, 8.0)]}
 
 
@@ -160,10 +172,15 @@ def test_distinct_whole_numbers_are_told_apart_before_they_are_doubles() -> None
 
 
 def test_stddev_of_large_values() -> None:
-    """Large values that lie close together keep their digits; where squares have no finite value it is NaN, and no error."""
+    """Large values that lie close together keep their digits; where squares have no finite value it is NaN, and no
+    error."""
     found = run("SELECT STDDEV(x) AS d FROM s", "x DOUBLE", [[(0, 1e16), (1, 1e16 + 2), (2, 1e16 + 4)], [(3, 1e16)]])
     assert 2.0 in [row[0] for row in found]
-    epochs: list[list[Row]] = [[(0, 1e200), (0.5, -1e200), (0.6, 1e200)], [(9, 1.0), (9.5, 3.0), (9.6, None)], [(20, 1.0)]]
+    epochs: list[list[Row]] = [
+        [(0, 1e200), (0.5, -1e200), (0.6, 1e200)],
+        [(9, 1.0), (9.5, 3.0), (9.6, None)],
+        [(20, 1.0)],
+    ]
     values = [row[0] for row in run("SELECT STDDEV(x) AS d FROM s [RANGE 1 SECOND]", "x DOUBLE", epochs)]
     assert any(isinstance(v, float) and math.isnan(v) for v in values) and pytest.approx(2**0.5) in values
 
@@ -177,7 +194,9 @@ def test_distinct_is_group_by_all_columns() -> None:
 
 def test_texts_and_decimals_leave_their_groups() -> None:
     words = ("pear", "apple", "beetroot", "elderberry", "fig")
-    epochs: list[list[Row]] = [[(at, word, Decimal(word.count("e")) - Decimal("1.25"))] for at, word in enumerate(words)]
+    epochs: list[list[Row]] = [
+        [(at, word, Decimal(word.count("e")) - Decimal("1.25"))] for at, word in enumerate(words)
+    ]
     aggregates = "MIN(w) AS low, MAX(w) AS high, SUM(d) AS t, MIN(d) AS least"
     found = run(f"SELECT {aggregates} FROM s [RANGE 2 SECONDS]", "w STRING, d DECIMAL(6,2)", epochs)
     assert [row[:4] for row in found] == [
@@ -211,7 +230,9 @@ def test_a_sum_beyond_bigint_is_null_and_counted() -> None:
 def test_codes_and_slots_of_the_dead_are_given_out_again() -> None:
     with Session() as session:
         session.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, w STRING) WITH (time = 'ts')")
-        session.execute("CREATE QUERY q AS SELECT k, MAX(w) AS m, COUNT(DISTINCT w) AS d FROM s [RANGE 1 SECOND] GROUP BY k")
+        session.execute(
+            "CREATE QUERY q AS SELECT k, MAX(w) AS m, COUNT(DISTINCT w) AS d FROM s [RANGE 1 SECOND] GROUP BY k"
+        )
         for epoch in range(40):
             ts = pa.array(np.arange(500) * 2_000 + epoch * SECOND).cast(pa.timestamp("us"))
             keys = np.arange(500) + 500 * epoch
@@ -333,7 +354,9 @@ def test_strings_are_forgotten_between_restarts_too() -> None:
     assert words.decode(codes[:3], np.ones(3, np.bool_), STRING).to_pylist() == ["11 0", "11 1", "11 2"]
 
 
-@pytest.mark.parametrize(("emit", "wanted"), [("", [(1, 1.999999), (2, 2.5)]), (" EMIT EVERY 1 SECOND", [(1, 1.0), (2, 2.0)])])
+@pytest.mark.parametrize(
+    ("emit", "wanted"), [("", [(1, 1.999999), (2, 2.5)]), (" EMIT EVERY 1 SECOND", [(1, 1.0), (2, 2.0)])]
+)
 def test_a_dropped_query_speaks_up_to_its_last_instant(emit: str, wanted: list[Row]) -> None:
     with Session() as session:
         session.execute("CREATE STREAM s (ts TIMESTAMP, x INT) WITH (time = 'ts')")
@@ -341,7 +364,9 @@ def test_a_dropped_query_speaks_up_to_its_last_instant(emit: str, wanted: list[R
         for at in (1.0, 2.0):
             session.push("s", [{"ts": BEGIN + timedelta(seconds=at), "x": 1}])
             session.step()
-        session.pipeline.stop_query("q", int((BEGIN + timedelta(seconds=2.5) - datetime(1970, 1, 1)).total_seconds() * SECOND))
+        session.pipeline.stop_query(
+            "q", int((BEGIN + timedelta(seconds=2.5) - datetime(1970, 1, 1)).total_seconds() * SECOND)
+        )
         standing = session.queries["q"]
         session.push("s", [{"ts": BEGIN + timedelta(seconds=at), "x": 1} for at in (3.0, 4.0)])
         session.step()

@@ -10,16 +10,19 @@ import pytest
 
 from eddyline import Session
 from eddyline.language import bind_script
-from eddyline.model.expression import Expression
-from eddyline.model.monotone import trend_of
+from eddyline.model.expressions.expression import Expression
+from eddyline.model.expressions.monotone import trend_of
+from eddyline.operators.aggregate.accumulators.words import Words
 from eddyline.operators.aggregate.buckets import FOREVER, Bucket, Ends
-from eddyline.operators.aggregate.words import Words
-from eddyline.operators.evaluate import Issues, compile_expression
+from eddyline.operators.expressions.evaluate import Issues, compile_expression
 
 BEGIN = datetime(2024, 1, 1)
 
 MONOTONE = [
-    *(f"date_trunc('{unit}', ts)" for unit in ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month")),
+    *(
+        f"date_trunc('{unit}', ts)"
+        for unit in ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month")
+    ),
     *(f"date_trunc('{unit}', ts)" for unit in ("quarter", "year", "decade", "century", "millennium")),
     "ts",
     "CAST(ts AS DATE)",
@@ -85,7 +88,9 @@ def some_times() -> np.ndarray:
     draws = np.random.default_rng(3)
     near = draws.integers(-(10**10), 10**10, 300)
     wide = draws.integers(-62_000_000_000_000_000, 250_000_000_000_000_000, 300)
-    edges = np.array(["1969-12-31T23:59:59.999999", "1970-01-01", "2000-02-29", "0001-01-01", "9999-12-31"], "M8[us]").view(np.int64)
+    edges = np.array(
+        ["1969-12-31T23:59:59.999999", "1970-01-01", "2000-02-29", "0001-01-01", "9999-12-31"], "M8[us]"
+    ).view(np.int64)
     return np.concatenate([near, wide, edges, edges[:3] - 1])
 
 
@@ -162,14 +167,17 @@ def test_the_earliest_of_several_buckets_closes_the_group() -> None:
     query = PAIRS.format("date_trunc('minute', a.ts)", "m, date_trunc('second', b.ts)").replace(
         " AS n", " AS n, date_trunc('second', b.ts) AS s"
     )
-    # The seconds 60 and 61 of b end at 61 and 62, and two seconds later; the minute of a ends at 60, and ten seconds later.
+    # The seconds 60 and 61 of b end at 61 and 62, and two seconds later; the minute of a ends at 60, and ten seconds
+    # later.
     assert closed(query, rows) == [(1, 62.999999), (1, 63.999999)]
 
 
 def test_a_frontier_between_the_end_of_the_bucket_and_its_closing() -> None:
     rows = [("a", 59.0), ("b", 59.5), ("a", 66.0), ("b", 66.0)]
     assert closed(PAIRS.format("date_trunc('minute', a.ts)", "m"), rows, end=False) == []
-    assert closed(PAIRS.format("date_trunc('minute', a.ts)", "m"), [*rows, ("a", 70.0), ("b", 70.0)], end=False) == [(2, 69.999999)]
+    assert closed(PAIRS.format("date_trunc('minute', a.ts)", "m"), [*rows, ("a", 70.0), ("b", 70.0)], end=False) == [
+        (2, 69.999999)
+    ]
 
 
 def test_windows_of_five_minutes() -> None:

@@ -29,10 +29,19 @@ def history(text: str, plan: str, window: int | None = None) -> Case:
     names = sorted({name for name, *_ in rows})
     span = Unbounded() if window is None else Range(window * SECOND)
     streams = tuple(
-        StreamSpec(name, (("n", "BIGINT"), *((column(name, other), "BIGINT") for other in names if other != name), ("ts", "TIMESTAMP")))
+        StreamSpec(
+            name,
+            (
+                ("n", "BIGINT"),
+                *((column(name, other), "BIGINT") for other in names if other != name),
+                ("ts", "TIMESTAMP"),
+            ),
+        )
         for name in names
     )
-    where = tuple(Call("=", (Col(x, column(x, y), "BIGINT"), Col(y, column(y, x), "BIGINT"))) for x, y in combinations(names, 2))
+    where = tuple(
+        Call("=", (Col(x, column(x, y), "BIGINT"), Col(y, column(y, x), "BIGINT"))) for x, y in combinations(names, 2)
+    )
     outputs = tuple((name, Col(name, "n", "BIGINT")) for name in names)
     query = QuerySpec("q", tuple(Reference(name, name, span) for name in names), where, outputs, plan=plan)
     arrivals = []
@@ -91,11 +100,16 @@ def test_keys_that_hash_alike_are_told_apart() -> None:
 
 
 def test_table_one() -> None:
-    """b1 b2 b3, then a1, b4, a2 without a row of C that joins them: nothing is made before c1 comes; then all eight are."""
+    """b1 b2 b3, then a1, b4, a2 without a row of C that joins them: nothing is made before c1 comes; then all eight
+    are."""
     with Session() as session:
         session.set("plan", "((a b) c)")
         session.set("jit", "exact")
-        for stream, columns in {"a": "n BIGINT, x BIGINT, y BIGINT", "b": "n BIGINT, x BIGINT", "c": "y BIGINT"}.items():
+        for stream, columns in {
+            "a": "n BIGINT, x BIGINT, y BIGINT",
+            "b": "n BIGINT, x BIGINT",
+            "c": "y BIGINT",
+        }.items():
             session.execute(f"CREATE STREAM {stream} ({columns}, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
         session.execute(
             "CREATE QUERY q AS SELECT a.n AS a, b.n AS b FROM a [RANGE 5 MINUTES], b [RANGE 5 MINUTES], c [RANGE 5 MINUTES] "
@@ -126,7 +140,9 @@ def test_table_one() -> None:
         stats = session.stats()
         assert stats["partials_produced"] == stats["resumptions"] == 8
         made = session.queries["q"].table()
-        assert sorted(zip(made["a"].to_pylist(), made["b"].to_pylist(), strict=True)) == [(a, b) for a in (1, 2) for b in (1, 2, 3, 4)]
+        assert sorted(zip(made["a"].to_pylist(), made["b"].to_pylist(), strict=True)) == [
+            (a, b) for a in (1, 2) for b in (1, 2, 3, 4)
+        ]
 
 
 def test_figure_five() -> None:
@@ -155,14 +171,17 @@ def test_an_empty_opposite_side_suspends_the_whole_producer() -> None:
 
 
 def test_auto_stops_listening_where_everything_is_wanted_and_starts_again() -> None:
-    """Phase one: every a has a c. Phase two: none has. Phase three: as one. Answers stay right, the edge changes its mind."""
+    """Phase one: every a has a c. Phase two: none has. Phase three: as one. Answers stay right, the edge changes its
+    mind."""
     states, results = [], {}
     for mode in ("off", "auto"):
         with Session() as session:
             session.set("plan", "((a b) c)")
             session.set("jit", mode)
             for stream in "abc":
-                session.execute(f"CREATE STREAM {stream} (k BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
+                session.execute(
+                    f"CREATE STREAM {stream} (k BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')"
+                )
             session.execute(
                 "CREATE QUERY q AS SELECT a.ts AS ta, b.ts AS tb, c.ts AS tc "
                 "FROM a [RANGE 20 SECONDS], b [RANGE 20 SECONDS], c [RANGE 20 SECONDS] WHERE a.k = b.k AND a.y = c.y"
@@ -188,7 +207,9 @@ def test_auto_stops_listening_where_everything_is_wanted_and_starts_again() -> N
 
 def three_streams(session: Session, *queries: str) -> None:
     for stream in "abc":
-        session.execute(f"CREATE STREAM {stream} (n BIGINT, k BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
+        session.execute(
+            f"CREATE STREAM {stream} (n BIGINT, k BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')"
+        )
     for query in queries:
         session.execute(query)
 
@@ -201,14 +222,18 @@ def push(session: Session, stream: str, second: int, rows: list[tuple[int, int, 
 def test_a_join_of_many_inputs_admits_rows_that_some_query_can_use(route: str) -> None:
     """Rows of a and b find each other; c has a partner for y = 1 only. The second query looks at other rows of c."""
     window = "[RANGE 60 SECONDS]"
-    select = f"SELECT a.n AS a, b.n AS b, c.n AS c FROM a {window}, b {window}, c {window} WHERE a.k = b.k AND a.y = c.y"
+    select = (
+        f"SELECT a.n AS a, b.n AS b, c.n AS c FROM a {window}, b {window}, c {window} WHERE a.k = b.k AND a.y = c.y"
+    )
     results = {}
     for jit in ("off", "exact"):
         with Session() as session:
             for name, value in {"plan": "mjoin", "route": route, "jit": jit, "share": "on"}.items():
                 session.set(name, value)
             three_streams(
-                session, f"CREATE QUERY q AS {select} AND c.n < 5", f"CREATE QUERY p AS {select.replace('60 S', '30 S')} AND c.n >= 5"
+                session,
+                f"CREATE QUERY q AS {select} AND c.n < 5",
+                f"CREATE QUERY p AS {select.replace('60 S', '30 S')} AND c.n >= 5",
             )
             push(session, "c", 0, [(1, 0, 1), (7, 0, 2)])
             push(session, "b", 1, [(n, 1, 0) for n in range(10)])
@@ -264,8 +289,20 @@ def test_options_of_one_query_and_what_each_edge_did() -> None:
         session.run(once=True)
         edges = list(session.stats()["demand"].values())
         shown = [line for line in session.analysis("held").splitlines() if line.startswith("demand")]
-        assert session.stats()["results"]["held"] == session.stats()["results"]["made"] == session.stats()["results"]["plain"] > 0
+        assert (
+            session.stats()["results"]["held"]
+            == session.stats()["results"]["made"]
+            == session.stats()["results"]["plain"]
+            > 0
+        )
     assert [(edge["decides"], edge["state"]) for edge in edges] == [(False, "listening"), (True, "making everything")]
-    assert edges[0]["resumptions"] > 0 and edges[0]["listens_to"] == ["r2"] and edges[0]["partials_avoided"]["estimate"] >= 0
+    assert (
+        edges[0]["resumptions"] > 0
+        and edges[0]["listens_to"] == ["r2"]
+        and edges[0]["partials_avoided"]["estimate"] >= 0
+    )
     assert len(shown) == 1 and shown[0].startswith("demand a⋈b: listening to c, ")
-    assert f"{edges[0]['resumptions']} combinations resumed" in shown[0] and f"{edges[0]['suspensions']} rows suspended" in shown[0]
+    assert (
+        f"{edges[0]['resumptions']} combinations resumed" in shown[0]
+        and f"{edges[0]['suspensions']} rows suspended" in shown[0]
+    )

@@ -1,4 +1,5 @@
-"""The parts of just-in-time joins by themselves: which inputs a node asks, and which combinations are stored already."""
+"""The parts of just-in-time joins by themselves: which inputs a node asks, and which combinations are stored
+already."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def group_of(session: Session) -> JoinGroup:
         ("auto", [(2,), (3,)], [(0, 1)]),
     ],
 )
-def test_a_node_asks_only_stores_that_are_complete(session: Session, control: str, first: list[object], second: list[object]) -> None:
+def test_a_node_asks_only_stores_that_are_complete(
+    session: Session, control: str, first: list[object], second: list[object]
+) -> None:
     """(a b) is made before (c d): only (c d) may ask the store of its sibling."""
     group = group_of(session)
     assert [node.references for node, _ in group.nodes] == [(0, 1), (2, 3), (0, 1, 2, 3)]

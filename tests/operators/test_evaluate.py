@@ -13,10 +13,10 @@ import pytest
 from eddyline import Session
 from eddyline.errors import Fault
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType, decimal
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.model.functions import FUNCTIONS, resolve, resolve_aggregate, resolve_cast
-from eddyline.operators.evaluate import _MAKERS as KERNELS
-from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.functions import FUNCTIONS, resolve, resolve_aggregate, resolve_cast
+from eddyline.operators.expressions.evaluate import _MAKERS as KERNELS
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from tests.pace import slowness
 
 NAN, INF = float("nan"), float("inf")
@@ -60,9 +60,13 @@ def test_nan_equals_itself_and_lies_above_everything(operator: str, expected: li
     right = pa.array([NAN, INF, NAN, NAN, -INF])
     assert compute(resolve(operator, (D, E)), d=left, e=right) == expected
     one_by_one = [
-        compute(resolve(operator, (D, Literal(r.as_py(), DOUBLE))), d=pa.array([left[i].as_py()]))[0] for i, r in enumerate(right)
+        compute(resolve(operator, (D, Literal(r.as_py(), DOUBLE))), d=pa.array([left[i].as_py()]))[0]
+        for i, r in enumerate(right)
     ]
-    turned = [compute(resolve(operator, (Literal(l.as_py(), DOUBLE), E)), e=pa.array([right[i].as_py()]))[0] for i, l in enumerate(left)]
+    turned = [
+        compute(resolve(operator, (Literal(l.as_py(), DOUBLE), E)), e=pa.array([right[i].as_py()]))[0]
+        for i, l in enumerate(left)
+    ]
     assert one_by_one == expected
     assert turned == expected
 
@@ -84,7 +88,11 @@ def test_and_or_know_three_values() -> None:
 def test_in_with_null_is_unknown_unless_found() -> None:
     listed = (X, Literal(1, INT), Literal(None, INT))
     assert compute(resolve("in", listed), x=ints(1, 2, None)) == [True, None, None]
-    assert compute(resolve("in", (X, *(Literal(i, INT) for i in range(20)))), x=ints(19, 20, None)) == [True, False, None]
+    assert compute(resolve("in", (X, *(Literal(i, INT) for i in range(20)))), x=ints(19, 20, None)) == [
+        True,
+        False,
+        None,
+    ]
     assert compute(resolve("in", (D, Literal(NAN, DOUBLE))), d=pa.array([NAN, 1.0, None])) == [True, False, None]
     assert compute(resolve("in", (X, Y, Literal(3, INT))), x=ints(1, 2, 3), y=ints(1, None, None)) == [True, None, True]
 
@@ -114,7 +122,9 @@ def test_branches_that_are_not_taken_raise_no_issue() -> None:
     both = resolve("and", (resolve("<>", (X, Literal(0, INT))), resolve(">", (quotient, Literal(1, INT)))))
     assert compile_predicate(both)({("t", "x"): ints(0, 5, 20)}, 3, issues).tolist() == [False, True, False]
     assert issues.total == 0
-    assert compute(resolve("case", (resolve("=", (X, Literal(0, INT))), quotient, Literal(-1, INT))), issues, x=ints(5, 0)) == [-1, None]
+    assert compute(
+        resolve("case", (resolve("=", (X, Literal(0, INT))), quotient, Literal(-1, INT))), issues, x=ints(5, 0)
+    ) == [-1, None]
     assert issues.counts == {"division by zero": 1}
 
 
@@ -165,7 +175,9 @@ def test_decimals_are_exact() -> None:
     assert compute(resolve_cast(money, STRING), m=m) == ["0.10", "99999999.99", None]
     wide = column("w", decimal(38, 0))
     issues = Issues()
-    assert compute(resolve("+", (wide, wide)), issues, w=pa.array([Decimal("9" * 38), Decimal(1)], pa.decimal128(38, 0))) == [
+    assert compute(
+        resolve("+", (wide, wide)), issues, w=pa.array([Decimal("9" * 38), Decimal(1)], pa.decimal128(38, 0))
+    ) == [
         None,
         Decimal(2),
     ]
@@ -175,7 +187,14 @@ def test_decimals_are_exact() -> None:
 def test_decimals_become_doubles_and_come_back() -> None:
     values = [-250367.90625, 1e15, -0.015, 12.345, NAN, 1e40]
     found = compute(resolve_cast(D, decimal(38, 4)), d=pa.array(values))
-    assert found == [Decimal("-250367.9063"), Decimal("1000000000000000.0000"), Decimal("-0.0150"), Decimal("12.3450"), None, None]
+    assert found == [
+        Decimal("-250367.9063"),
+        Decimal("1000000000000000.0000"),
+        Decimal("-0.0150"),
+        Decimal("12.3450"),
+        None,
+        None,
+    ]
     back = compute(resolve_cast(column("w", decimal(38, 4)), DOUBLE), w=pa.array(found, pa.decimal128(38, 4)))
     assert back == [-250367.9063, 1e15, -0.015, 12.345, None, None]
 
@@ -197,7 +216,9 @@ def test_times() -> None:
     ]
     far = column("day", DATE)
     issues = Issues()
-    assert compute(resolve_cast(far, TIMESTAMP), issues, day=pa.array([2**31 - 1], pa.int32()).cast(pa.date32())) == [None]
+    assert compute(resolve_cast(far, TIMESTAMP), issues, day=pa.array([2**31 - 1], pa.int32()).cast(pa.date32())) == [
+        None
+    ]
     assert issues.counts == {"failed cast": 1}
 
 
@@ -206,7 +227,11 @@ def test_texts_count_characters() -> None:
     assert compute(resolve("length", (S,)), s=texts) == [3, 2, None]
     assert compute(resolve("substr", (S, Literal(2, INT), Literal(1, INT))), s=texts) == ["本", "a", None]
     assert compute(resolve("strpos", (S, Literal("語", STRING))), s=texts) == [3, 0, None]
-    assert compute(resolve("lpad", (S, Literal(5, INT), Literal("xy", STRING))), s=texts) == ["xy日本語", "xyx🦆a", None]
+    assert compute(resolve("lpad", (S, Literal(5, INT), Literal("xy", STRING))), s=texts) == [
+        "xy日本語",
+        "xyx🦆a",
+        None,
+    ]
     assert compute(resolve("like", (S, Literal("__", STRING))), s=texts) == [False, True, None]
     # Code points, as the page of functions says: a combining mark moves to its other neighbour.
     assert compute(resolve("reverse", (S,)), s=pa.array(["ae\u0301", "🦆a"])) == ["\u0301ea", "a🦆"]
@@ -217,7 +242,13 @@ def test_parameters_may_be_columns() -> None:
     assert compute(resolve("contains", (S, P)), s=texts, p=parts) == [True, False, None, None, True]
     assert compute(resolve("strpos", (S, P)), s=texts, p=parts) == [2, 0, None, None, 2]
     assert compute(resolve("left", (S, X)), s=texts, x=ints(1, -1, 1, None, 0)) == ["a", "ab", None, None, ""]
-    assert compute(resolve("replace", (S, P, Literal("-", STRING))), s=texts, p=parts) == ["a-c", "abc", None, None, "x-z"]
+    assert compute(resolve("replace", (S, P, Literal("-", STRING))), s=texts, p=parts) == [
+        "a-c",
+        "abc",
+        None,
+        None,
+        "x-z",
+    ]
 
 
 def test_slices_chunks_and_plain_arrays_are_taken() -> None:
@@ -225,7 +256,9 @@ def test_slices_chunks_and_plain_arrays_are_taken() -> None:
     sliced = ints(0, None, 1, 2, 3, 4, None, 9, 5, 6).slice(3, 6)
     assert compute(e, x=sliced) == [False, True, True, None, True, True]
     flags = pa.array([True, None, False] * 7).slice(5, 11)
-    assert compute(resolve("not", (column("b", BOOLEAN),)), b=flags) == [None if v is None else not v for v in flags.to_pylist()]
+    assert compute(resolve("not", (column("b", BOOLEAN),)), b=flags) == [
+        None if v is None else not v for v in flags.to_pylist()
+    ]
     chunked = pa.chunked_array([ints(1, 2), ints(3)])
     assert compile_expression(e)({("t", "x"): chunked}, 3).to_pylist() == [False, False, True]
     assert compile_predicate(e)({("t", "x"): np.array([1, 3], np.int32)}, 2).tolist() == [False, True]
@@ -273,7 +306,20 @@ def test_aggregates_are_a_fault_here() -> None:
 
 def test_every_function_of_the_reference_has_a_kernel() -> None:
     shaped = {"and", "or", "case", "coalesce"}
-    rewritten = {"nullif", "mod", "year", "quarter", "month", "week", "day", "hour", "minute", "second", "dayofweek", "dayofyear"}
+    rewritten = {
+        "nullif",
+        "mod",
+        "year",
+        "quarter",
+        "month",
+        "week",
+        "day",
+        "hour",
+        "minute",
+        "second",
+        "dayofweek",
+        "dayofyear",
+    }
     assert set(FUNCTIONS) - shaped - rewritten <= set(KERNELS)
 
 

@@ -1,4 +1,5 @@
-"""SUM and AVG at the ends of BIGINT and DECIMAL: the final value decides, in every form of aggregate and however the epochs are cut."""
+"""SUM and AVG at the ends of BIGINT and DECIMAL: the final value decides, in every form of aggregate and however the
+epochs are cut."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from tests.oracle.aggregation import apply_changelog
 
 SECOND = 1_000_000
 MOST = Decimal("9999999999999999999999999999999999.9999")
-ENDS = (MOST, MOST, MOST.copy_negate(), Decimal("0.0001"), Decimal("-0.0001"), Decimal("1.5000"), Decimal("0.0000"), None)
+ENDS = (
+    MOST,
+    MOST,
+    MOST.copy_negate(),
+    Decimal("0.0001"),
+    Decimal("-0.0001"),
+    Decimal("1.5000"),
+    Decimal("0.0000"),
+    None,
+)
 WHOLE = (2**63 - 1, 2**63 - 1, -(2**63), 2**53 + 1, -(2**53), 0, 1, None)
 AGGREGATES = """SUM(d) AS sd, AVG(d) AS ad, SUM(x) AS sx, AVG(x) AS ax, SUM(DISTINCT d) AS dd, AVG(DISTINCT x) AS dx,
                 SUM(d) FILTER (WHERE g = 1) AS fd, AVG(x) FILTER (WHERE g = 1) AS fx, STDDEV(g) AS same"""
@@ -59,12 +69,25 @@ def right(members: list[Row]) -> Row:
         return float(sum(map(Fraction, values)) / len(values)) if values else None
 
     fits = sum(whole) if whole and -(2**63) <= sum(whole) < 2**63 else None
-    found = {"sd": total(decimals), "ad": mean(decimals), "sx": fits, "ax": mean(whole), "dd": total(list(set(decimals)))}
-    return found | {"dx": mean(list(set(whole))), "fd": found["sd"], "fx": found["ax"], "same": 0.0 if len(members) > 1 else None}
+    found = {
+        "sd": total(decimals),
+        "ad": mean(decimals),
+        "sx": fits,
+        "ax": mean(whole),
+        "dd": total(list(set(decimals))),
+    }
+    return found | {
+        "dx": mean(list(set(whole))),
+        "fd": found["sd"],
+        "fx": found["ax"],
+        "same": 0.0 if len(members) > 1 else None,
+    }
 
 
 def started(session: Session) -> None:
-    session.execute("CREATE STREAM s (one INT, g INT, d DECIMAL(38, 4), x BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
+    session.execute(
+        "CREATE STREAM s (one INT, g INT, d DECIMAL(38, 4), x BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')"
+    )
     session.execute("CREATE STREAM t (one INT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
     session.push("t", [{"one": 1, "ts": -SECOND}, {"one": 2, "ts": 100 * SECOND}])
 
@@ -82,7 +105,11 @@ def test_the_final_value_decides_in_windows_that_close(form: str, cut: int) -> N
             session.step()
         session.push("s", [{**rows[0], "ts": 100 * SECOND}])
         session.run(once=True)
-        found = {round(row["w"].timestamp()): row for row in query.table().to_pylist() if row["w"].year == 1970 and row["w"].minute == 0}
+        found = {
+            round(row["w"].timestamp()): row
+            for row in query.table().to_pylist()
+            if row["w"].year == 1970 and row["w"].minute == 0
+        }
         nulls = session.stats()["null_results"].get("overflow", 0)
     by_window: dict[int, list[Row]] = {}
     for row in rows:

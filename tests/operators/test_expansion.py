@@ -8,7 +8,7 @@ import pytest
 from eddyline import Session
 from eddyline.kernels.bitsets import keep_within
 from eddyline.operators.join.combination import Combinations
-from eddyline.operators.join.expansion import Expansion, Roll
+from eddyline.operators.join.probing.expansion import Expansion, Roll
 from eddyline.settings import Settings
 from eddyline.tuning import SharingTuning, Tuning
 
@@ -18,10 +18,15 @@ def made(rows: int, width: int | None, seed: int) -> Combinations:
     words = (
         None
         if width is None
-        else rng.integers(0, 2**63, (rows, width), dtype=np.uint64) & rng.integers(0, 2**63, (rows, width), dtype=np.uint64)
+        else rng.integers(0, 2**63, (rows, width), dtype=np.uint64)
+        & rng.integers(0, 2**63, (rows, width), dtype=np.uint64)
     )
     return Combinations(
-        {0: np.arange(rows), 1: np.arange(rows) * 7}, np.arange(rows) << 6, np.sort(rng.integers(0, 100, rows)), None, words
+        {0: np.arange(rows), 1: np.arange(rows) * 7},
+        np.arange(rows) << 6,
+        np.sort(rng.integers(0, 100, rows)),
+        None,
+        words,
     )
 
 
@@ -47,7 +52,11 @@ def test_shares_of_combinations(slots: tuple[int, ...], width: int | None) -> No
     shares = into.shares(0, 300).until(stops)
     assert shares.rows.words is None and len(shares.edges) == len(slots) + 1
     for place, (slot, stop) in enumerate(zip(slots, stops, strict=True)):
-        has = np.ones(300, np.bool_) if rows.words is None else (rows.words[:, slot // 64] >> np.uint64(slot % 64)) & np.uint64(1) != 0
+        has = (
+            np.ones(300, np.bool_)
+            if rows.words is None
+            else (rows.words[:, slot // 64] >> np.uint64(slot % 64)) & np.uint64(1) != 0
+        )
         has = has & (rows.clock <= (1000 if stop is None else stop))
         part = shares.part(place, place + 1)
         assert part.ids[1].tolist() == rows.ids[1][has].tolist()
@@ -69,7 +78,8 @@ WINDOWS = ("RANGE 1 SECOND", "RANGE 3 SECONDS", "ROWS 7", "ROWS 20", "RANGE 9 SE
 @pytest.mark.parametrize("windows", [WINDOWS[:2], WINDOWS[2:4], WINDOWS])
 @pytest.mark.parametrize("room", [1, 1 << 16])
 def test_probing_for_many_queries_is_probing_for_each(windows: tuple[str, ...], room: int) -> None:
-    """Last probes that look at lineage and windows as they go, against the same queries one by one in groups of their own."""
+    """Last probes that look at lineage and windows as they go, against the same queries one by one in groups of their
+    own."""
     rng = np.random.default_rng(11)
     with Session(Settings(tuning=Tuning(sharing=SharingTuning(least_room=room)))) as session:
         for name in "abc":
@@ -99,15 +109,20 @@ def test_probing_for_many_queries_is_probing_for_each(windows: tuple[str, ...], 
 
 
 def test_combinations_probe_in_any_order() -> None:
-    """What another node made does not come in the order of newest rows; the last probe for many queries must not count on it."""
+    """What another node made does not come in the order of newest rows; the last probe for many queries must not count
+    on it."""
     rng = np.random.default_rng(3)
     with Session() as session:
         for name in "ab":
             session.execute(f"CREATE STREAM {name} (k INT, j INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
-        text = "SELECT x.v AS x, y.v AS y, z.v AS z FROM a [RANGE {0} SECONDS] x, b [UNBOUNDED] y, a [RANGE {0} SECONDS] z"
+        text = (
+            "SELECT x.v AS x, y.v AS y, z.v AS z FROM a [RANGE {0} SECONDS] x, b [UNBOUNDED] y, a [RANGE {0} SECONDS] z"
+        )
         text += " WHERE x.k = y.k AND y.j = z.k AND x.v < {1}"
         handles = {
-            (number, share): session.query(f"q{number}{share}", text.format(number + 1, 9 * number), share=share, plan="(z (y x))")
+            (number, share): session.query(
+                f"q{number}{share}", text.format(number + 1, 9 * number), share=share, plan="(z (y x))"
+            )
             for number in range(9)
             for share in ("on", "off")
         }
@@ -115,7 +130,9 @@ def test_combinations_probe_in_any_order() -> None:
             for name in "ab":
                 times = np.sort(rng.integers(0, 4_000_000, 40)) + epoch * 4_000_000
                 keys = rng.integers(0, 4, (40, 2)).tolist()
-                session.push(name, [(k, j, int(rng.integers(0, 100)), int(ts)) for (k, j), ts in zip(keys, times, strict=True)])
+                session.push(
+                    name, [(k, j, int(rng.integers(0, 100)), int(ts)) for (k, j), ts in zip(keys, times, strict=True)]
+                )
             session.step()
         session.run(once=True)
         for number in range(9):

@@ -38,7 +38,9 @@ def columns(rows: int, seed: int = 0) -> tuple[dict[str, pa.Array], np.ndarray]:
     }, ts
 
 
-def taken(group: FilterGroup, rows: dict[str, pa.Array], ts: np.ndarray, routes: np.ndarray | None = None) -> dict[str, list[dict]]:
+def taken(
+    group: FilterGroup, rows: dict[str, pa.Array], ts: np.ndarray, routes: np.ndarray | None = None
+) -> dict[str, list[dict]]:
     found: dict[str, list[dict]] = {}
     for bundle in group.match(rows, ts, routes):
         assert bundle.queries().to_pylist() == [name for name, piece in bundle.pieces() for _ in range(len(piece))]

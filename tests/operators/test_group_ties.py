@@ -44,11 +44,15 @@ def test_ties_of_one_instant_do_not_depend_on_arrival(text: str) -> None:
         assert [k for k in standing if k != "z"][:2] == ["d", "a"] and "b" not in standing, f"seed {seed}"
 
 
-@pytest.mark.parametrize("offset", ["'-5 seconds'", "INTERVAL '-5' SECOND", "-INTERVAL '5 seconds'", "'15 seconds'", "'-25 seconds'"])
+@pytest.mark.parametrize(
+    "offset", ["'-5 seconds'", "INTERVAL '-5' SECOND", "-INTERVAL '5 seconds'", "'15 seconds'", "'-25 seconds'"]
+)
 def test_offsets_below_zero_are_later_by_whole_spans(offset: str) -> None:
     with Session() as session:
         session.execute("CREATE STREAM s (x BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory')")
-        query = session.query("q", f"SELECT window_start, COUNT(*) AS n FROM s GROUP BY TUMBLE(ts, '20 seconds', {offset})")
+        query = session.query(
+            "q", f"SELECT window_start, COUNT(*) AS n FROM s GROUP BY TUMBLE(ts, '20 seconds', {offset})"
+        )
         session.push("s", [{"x": at, "ts": at * SECOND} for at in range(0, 60, 5)])
         session.run(once=True)
         starts = [(round(row["window_start"].timestamp()), row["n"]) for row in query.table().to_pylist()]

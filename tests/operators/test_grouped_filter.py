@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eddyline.errors import Fault
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, DataType, decimal
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 from eddyline.operators.sharing.column_keys import TextKeys
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.sharing.predicates import MOST_BOXES, boxes_of
@@ -23,7 +23,15 @@ from tests.oracle.kernels_sharing import as_sets, matches
 from tests.seeds import cases
 
 DAY = 86_400_000_000
-TYPES: dict[str, DataType] = {"i": INT, "b": BIGINT, "d": DOUBLE, "s": STRING, "t": TIMESTAMP, "day": DATE, "flag": BOOLEAN}
+TYPES: dict[str, DataType] = {
+    "i": INT,
+    "b": BIGINT,
+    "d": DOUBLE,
+    "s": STRING,
+    "t": TIMESTAMP,
+    "day": DATE,
+    "flag": BOOLEAN,
+}
 #: Few enough that predicates and rows meet often, with all the corners.
 POOLS: dict[str, list[object]] = {
     "i": [-(2**31), -2, -1, 0, 1, 2, 3, 2**31 - 1],
@@ -64,7 +72,10 @@ def either(*parts: Expression) -> Expression:
 
 def batch(rows: list[dict[str, object]]) -> dict[str, pa.Array]:
     plain = {"t": pa.int64(), "day": pa.int32()}
-    return {name: pa.array([row[name] for row in rows], plain.get(name, kind.arrow)).cast(kind.arrow) for name, kind in TYPES.items()}
+    return {
+        name: pa.array([row[name] for row in rows], plain.get(name, kind.arrow)).cast(kind.arrow)
+        for name, kind in TYPES.items()
+    }
 
 
 def pairs(filters: GroupedFilter, rows: list[dict[str, object]]) -> list[tuple[int, int]]:
@@ -80,7 +91,9 @@ def simple(draw: st.DrawFn) -> Expression:
     """One condition on one column, most of which can be grouped."""
     name = draw(st.sampled_from(sorted(TYPES)))
     kind, column = TYPES[name], col(name)
-    value = st.builds(lit, st.one_of(st.sampled_from(POOLS[name]), st.sampled_from([*POOLS[name], None])), st.just(kind))
+    value = st.builds(
+        lit, st.one_of(st.sampled_from(POOLS[name]), st.sampled_from([*POOLS[name], None])), st.just(kind)
+    )
     needle: Expression = column
     if name in ("i", "b") and draw(st.booleans()):
         needle = Call("cast", (column,), DOUBLE)
@@ -103,7 +116,11 @@ def simple(draw: st.DrawFn) -> Expression:
         return call("is_not_distinct", needle, draw(value))
     if shape == "odd":
         remainder = Call("%", (col("i"), lit(draw(st.integers(2, 3)), INT)), INT)
-        return draw(st.sampled_from([call("=", remainder, lit(1, INT)), call("<", col("t"), Call("cast", (col("day"),), TIMESTAMP))]))
+        return draw(
+            st.sampled_from(
+                [call("=", remainder, lit(1, INT)), call("<", col("t"), Call("cast", (col("day"),), TIMESTAMP))]
+            )
+        )
     if shape == "plain":
         return draw(st.sampled_from([col("flag"), lit(True, BOOLEAN), lit(None, BOOLEAN)]))
     return call(comparison, needle, draw(value))
@@ -210,7 +227,9 @@ def test_texts_that_leave_no_room_between_labels() -> None:
     rows = [dict.fromkeys(TYPES) | {"s": "b" * n + "a"} for n in range(0, 120, 7)]
     for slot in range(120):
         # Each bound lies between the last one and "c": the free space halves every time.
-        wanted[slot] = call(["<", "<=", ">", ">=", "="][slot % 5], col("s"), lit("b" * slot + "a" if slot else "c", STRING))
+        wanted[slot] = call(
+            ["<", "<=", ">", ">=", "="][slot % 5], col("s"), lit("b" * slot + "a" if slot else "c", STRING)
+        )
         filters.add(slot, wanted[slot], "x")
     assert pairs(filters, rows) == matches(wanted, rows)
 
@@ -229,13 +248,18 @@ SQL = [
     (call("not", call("like", col("s"), lit("ab%", STRING))), "s NOT LIKE 'ab%'"),
     (call(">", col("s"), lit("b", STRING)), "s > 'b'"),
     (call("<=", col("s"), lit("abcdefgh", STRING)), "s <= 'abcdefgh'"),
-    (call("<=", Call("cast", (col("day"),), TIMESTAMP), lit(DAY + 1, TIMESTAMP)), "day::TIMESTAMP <= make_timestamp(86400000001)"),
+    (
+        call("<=", Call("cast", (col("day"),), TIMESTAMP), lit(DAY + 1, TIMESTAMP)),
+        "day::TIMESTAMP <= make_timestamp(86400000001)",
+    ),
     (call("not", either(call("<", col("i"), lit(1, INT)), call("is_null", col("s")))), "NOT (i < 1 OR s IS NULL)"),
     (call("not", col("flag")), "NOT flag"),
 ]
 
 
-def test_many_texts_are_added_at_once_and_have_the_keys_of_texts_added_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_texts_are_added_at_once_and_have_the_keys_of_texts_added_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(3)
     letters = [b"", b"\0", b"a", b"aaaaaaaa", b"aaaaaaaa\0", b"aaaaaaaab", b"\xc3\xa9"]
 
@@ -254,18 +278,31 @@ def test_many_texts_are_added_at_once_and_have_the_keys_of_texts_added_one_by_on
     monkeypatch.delattr(TextKeys, "_insert")
     together.add(second)
     change = together.relabelling()
-    assert change is not None and [part.tolist() for part in change] == [before.tolist(), together.labels_of(known).tolist()]
+    assert change is not None and [part.tolist() for part in change] == [
+        before.tolist(),
+        together.labels_of(known).tolist(),
+    ]
     assert np.diff(together.labels).min() >= 2 and together.labels.size == single.labels.size
     asked = pa.array(sorted({bound.decode() for bound in drawn(400)}, key=str.encode), pa.string())
     keys = [one.keys(asked) for one in (together, single)]
     # Equal labels, and equal places between two labels.
-    places = [(np.searchsorted(one.labels, found), np.isin(found, one.labels)) for one, found in zip((together, single), keys, strict=True)]
-    assert (places[0][0] == places[1][0]).all() and (places[0][1] == places[1][1]).all() and places[0][1].any() and not places[0][1].all()
+    places = [
+        (np.searchsorted(one.labels, found), np.isin(found, one.labels))
+        for one, found in zip((together, single), keys, strict=True)
+    ]
+    assert (
+        (places[0][0] == places[1][0]).all()
+        and (places[0][1] == places[1][1]).all()
+        and places[0][1].any()
+        and not places[0][1].all()
+    )
 
 
 def test_what_duckdb_says() -> None:
     random = np.random.default_rng(11)
-    rows = [{name: [*pool, None][random.integers(0, len(pool) + 1)] for name, pool in POOLS.items()} for _ in range(400)]
+    rows = [
+        {name: [*pool, None][random.integers(0, len(pool) + 1)] for name, pool in POOLS.items()} for _ in range(400)
+    ]
     filters = GroupedFilter()
     for slot, (predicate, _) in enumerate(SQL):
         filters.add(slot, predicate, "x")
@@ -296,7 +333,11 @@ def test_slices_and_chunks_are_read_where_they_begin() -> None:
     filters.add(0, call("=", col("b"), lit(2, BIGINT)), "x")
     filters.add(1, call("=", col("s"), lit("two", STRING)), "x")
     filters.add(2, col("flag"), "x")
-    whole = {"b": pa.array([2, 1, None, 2]), "s": pa.array(["two", "one", None, "two"]), "flag": pa.array([True, False, None, True])}
+    whole = {
+        "b": pa.array([2, 1, None, 2]),
+        "s": pa.array(["two", "one", None, "two"]),
+        "flag": pa.array([True, False, None, True]),
+    }
     slots, rows = filters.match_pairs({name: values.slice(1) for name, values in whole.items()}, 3)
     assert list(zip(slots.tolist(), rows.tolist(), strict=True)) == [(0, 2), (1, 2), (2, 2)]
     chunks = {name: pa.chunked_array([values.slice(0, 1), values.slice(1)]) for name, values in whole.items()}
@@ -365,7 +406,9 @@ def test_ten_thousand_queries_take_less_than_two_kilobytes_each() -> None:
     filters = GroupedFilter()
     for slot in range(10_000):
         low = slot / 10_000
-        filters.add(slot, both(call(">=", col("d"), lit(low, DOUBLE)), call("<", col("d"), lit(low + 1e-4, DOUBLE))), "x")
+        filters.add(
+            slot, both(call(">=", col("d"), lit(low, DOUBLE)), call("<", col("d"), lit(low + 1e-4, DOUBLE))), "x"
+        )
     filters.match_pairs({"d": pa.array([0.5])}, 1)
     filters.match_pairs({"d": pa.array(np.linspace(0, 1, 1000))}, 1000)
     assert filters.nbytes / 10_000 < 400
@@ -401,12 +444,19 @@ def test_slots_that_the_ends_of_a_batch_decide_are_sorted_out(column: str, nulls
 
 
 @pytest.mark.parametrize(
-    ("rows", "share", "asks"), [(1_024, 0.9, False), (2_048, 0.5, False), (2_048, 0.9, True), (20_480, 0.2, False), (20_480, 0.4, True)]
+    ("rows", "share", "asks"),
+    [(1_024, 0.9, False), (2_048, 0.5, False), (2_048, 0.9, True), (20_480, 0.2, False), (20_480, 0.4, True)],
 )
-def test_stretches_are_asked_where_batches_are_large_and_many_rows_are_missed(rows: int, share: float, asks: bool) -> None:
+def test_stretches_are_asked_where_batches_are_large_and_many_rows_are_missed(
+    rows: int, share: float, asks: bool
+) -> None:
     filters = GroupedFilter()
     for slot in range(20):
-        filters.add(slot, both(call(">=", col("b"), lit(slot * 10, BIGINT)), call("<", col("b"), lit(slot * 10 + 10, BIGINT))), "x")
+        filters.add(
+            slot,
+            both(call(">=", col("b"), lit(slot * 10, BIGINT)), call("<", col("b"), lit(slot * 10 + 10, BIGINT))),
+            "x",
+        )
     missed = np.repeat(np.arange(rows // 64) < share * rows // 64, 64)
     values = np.arange(rows) % 200 + np.where(missed, 1_000, 0)
     slots, _ = filters.match_pairs({"b": pa.array(values)}, rows)
@@ -415,13 +465,19 @@ def test_stretches_are_asked_where_batches_are_large_and_many_rows_are_missed(ro
 
 @pytest.mark.parametrize("seed", range(8))
 def test_stretches_that_no_slot_wants_are_left_out(seed: int) -> None:
-    """Partitions of a batch, most of which lie beyond all ranges of a column that every slot names: the same pairs as without a look."""
+    """Partitions of a batch, most of which lie beyond all ranges of a column that every slot names: the same pairs as
+    without a look."""
     rng = np.random.default_rng(seed)
-    sieving, plain = (GroupedFilter(None, SharingTuning(ranges_per_row=4 if seed % 2 else 32), sorts_out) for sorts_out in (True, False))
+    sieving, plain = (
+        GroupedFilter(None, SharingTuning(ranges_per_row=4 if seed % 2 else 32), sorts_out)
+        for sorts_out in (True, False)
+    )
     sieving._worth.is_open = False
     for slot in range(400):
         low, least = int(rng.integers(0, 100_000)), float(rng.random())
-        predicate: Expression = both(call(">=", col("b"), lit(low, BIGINT)), call("<", col("b"), lit(low + 2_000, BIGINT)))
+        predicate: Expression = both(
+            call(">=", col("b"), lit(low, BIGINT)), call("<", col("b"), lit(low + 2_000, BIGINT))
+        )
         if slot % 3 == 0:
             predicate = both(predicate, call(">", col("d"), lit(least, DOUBLE)))
         if slot % 5 == 0:

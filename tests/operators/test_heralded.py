@@ -1,4 +1,5 @@
-"""The checker of heralds against rows judged one by one: values of all types, spans of rows and of time, parts of a stream, stragglers."""
+"""The checker of heralds against rows judged one by one: values of all types, spans of rows and of time, parts of a
+stream, stragglers."""
 
 from __future__ import annotations
 
@@ -12,15 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.language.heralds import herald_texts
+from eddyline.language.records.heralds import herald_texts
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, decimal
-from eddyline.model.herald import KIND, TEXT
-from eddyline.model.records import Records
+from eddyline.model.records.herald import KIND, TEXT
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Column, Schema, Stream
-from eddyline.operators.gate import GateStretch, PlacedRecords
-from eddyline.operators.heralded import Heralded
+from eddyline.operators.promises.heralded import Heralded
+from eddyline.operators.stream.gate import GateStretch, PlacedRecords
 
-TYPES = {"i": INT, "l": BIGINT, "d": DOUBLE, "m": decimal(10, 2), "day": DATE, "t": STRING, "b": BOOLEAN, "ts": TIMESTAMP}
+TYPES = {
+    "i": INT,
+    "l": BIGINT,
+    "d": DOUBLE,
+    "m": decimal(10, 2),
+    "day": DATE,
+    "t": STRING,
+    "b": BOOLEAN,
+    "ts": TIMESTAMP,
+}
 STREAM = Stream("s", Schema(tuple(Column(name, kind) for name, kind in TYPES.items())), "ts")
 
 #: Values per column, ascending, with how a herald writes them; NaN is above all numbers, -0.0 is 0.0, texts are bytes.
@@ -67,7 +77,9 @@ def condition(random: Random) -> tuple[str, str, Any]:
     """A condition on one column: its text, the column, and what it says of a value."""
     name = random.choice([*VALUES])
     finite = [
-        value for value in VALUES[name] if not (name == "d" and not math.isfinite(value)) and not (name == "l" and abs(value) == 2**63)
+        value
+        for value in VALUES[name]
+        if not (name == "d" and not math.isfinite(value)) and not (name == "l" and abs(value) == 2**63)
     ]
     kind = random.choice([*COMPARED, "between", "in", "null"])
     if kind == "null":
@@ -75,7 +87,11 @@ def condition(random: Random) -> tuple[str, str, Any]:
     chosen = sorted((random.choice(finite) for _ in range(2)), key=lambda value: rank(name, value))
     ranks, texts = [rank(name, value) for value in chosen], [written(name, value) for value in chosen]
     if kind == "between":
-        return f"{name} BETWEEN {texts[0]} AND {texts[1]}", name, lambda v: v is not None and ranks[0] <= rank(name, v) <= ranks[1]
+        return (
+            f"{name} BETWEEN {texts[0]} AND {texts[1]}",
+            name,
+            lambda v: v is not None and ranks[0] <= rank(name, v) <= ranks[1],
+        )
     if kind == "in":
         return f"{name} IN ({texts[0]}, {texts[1]})", name, lambda v: v is not None and rank(name, v) in ranks
     holds = COMPARED[kind]
@@ -106,7 +122,9 @@ def test_a_stretch_is_judged_as_its_rows_are_one_by_one(seed: int) -> None:
         table, rows = rows_of(random, count)
         ts = table.column("ts").cast(pa.int64()).to_numpy() + frontier
         # A part of the stream: rows that are elsewhere count too.
-        place = np.array(sorted(random.sample(range(2 * count + 1), count)), np.int64) if random.random() < 0.4 else None
+        place = (
+            np.array(sorted(random.sample(range(2 * count + 1), count)), np.int64) if random.random() < 0.4 else None
+        )
         places = np.arange(count) if place is None else place
         total = count if place is None else 2 * count + 1
         heralds: list[tuple[int, int, int, str, list[Any], float, float]] = []
@@ -124,7 +142,9 @@ def test_a_stretch_is_judged_as_its_rows_are_one_by_one(seed: int) -> None:
         batches = []
         if heralds:
             at = [int(ts[h[1] - 1]) if h[1] else frontier for h in heralds]
-            records = Records("s", KIND, np.array(at), np.arange(len(heralds)), pa.table({TEXT: [h[3] for h in heralds]}))
+            records = Records(
+                "s", KIND, np.array(at), np.arange(len(heralds)), pa.table({TEXT: [h[3] for h in heralds]})
+            )
             batches.append(PlacedRecords(records, np.array([h[1] for h in heralds]), np.array([h[0] for h in heralds])))
         wanted = []
         for number, row in enumerate(rows):
@@ -153,7 +173,9 @@ def test_a_straggler_below_the_place_of_the_herald_is_not_in_its_span() -> None:
     table, _ = rows_of(Random(1), 3)
     said = Records.one("s", KIND, 100, {TEXT: "i IS NULL FOR 1 HOUR"})
     placed = PlacedRecords(said, np.array([0]), np.array([0]))
-    empty = GateStretch(table.slice(0, 0), np.empty(0, np.int64), np.empty(0, np.int64), None, None, 0, 0, [placed], 200)
+    empty = GateStretch(
+        table.slice(0, 0), np.empty(0, np.int64), np.empty(0, np.int64), None, None, 0, 0, [placed], 200
+    )
     assert checker.check(empty, np.zeros(0, np.bool_)) is None and checker.in_force is not None
     table = table.set_column(0, "i", pa.array([1, 2, 3], pa.int32()))
     passing = GateStretch(table, np.array([90, 100, 101]), np.arange(3), None, None, 3, 0, [], 200, straggling=True)

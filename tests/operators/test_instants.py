@@ -10,16 +10,18 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, Literal
 from eddyline.model.query import Emit, OutputColumn
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.instants import DueInstants, changes_at
-from eddyline.operators.evaluate import Issues
+from eddyline.operators.expressions.evaluate import Issues
 
 PERIOD = 10
-KEY, WHOLE, FLOAT, TEXT = (ColumnRef("s", name, kind) for name, kind in (("k", BIGINT), ("n", BIGINT), ("x", DOUBLE), ("t", STRING)))
+KEY, WHOLE, FLOAT, TEXT = (
+    ColumnRef("s", name, kind) for name, kind in (("k", BIGINT), ("n", BIGINT), ("x", DOUBLE), ("t", STRING))
+)
 
 FUNCTIONS: list[tuple[str, Expression | None, bool, DataType]] = [
     ("count", None, False, BIGINT),
@@ -78,7 +80,8 @@ def one_by_one(made: Aggregation, batch: Batch, due: list[int], queues: int, iss
 def in_order(table: pa.Table, huge: bool) -> list[str]:
     """The rows by instant, those of groups that are gone first; as text, in which NaN equals itself.
 
-    Deviations of huge values are left out: they have lost digits that depend on the order of additions, about 1e-100 of the values.
+    Deviations of huge values are left out: they have lost digits that depend on the order of additions, about 1e-100 of
+    the values.
     """
     rows = (tuple(row.values()) for row in (table.drop_columns("o5") if huge else table).to_pylist())
     return [repr(row) for row in sorted(rows, key=lambda row: (row[-1], row[-2] != "-", repr(row)))]
@@ -107,7 +110,9 @@ def test_all_instants_at_once_are_one_after_the_other(queues: int, grouped: bool
             assert not wanted
         else:
             assert in_order(found, huge) == in_order(pa.concat_tables(wanted), huge)
-            assert [row["_ts"] for row in found.to_pylist()] == [row["_ts"] for table in wanted for row in table.to_pylist()]
+            assert [row["_ts"] for row in found.to_pylist()] == [
+                row["_ts"] for table in wanted for row in table.to_pylist()
+            ]
             changes += len(found)
         assert whole.totals.tolist() == single.totals.tolist() or grouped
     assert changes > 50

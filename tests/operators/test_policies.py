@@ -12,9 +12,9 @@ from eddyline import Session
 from eddyline.errors import SettingProblem
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
-from eddyline.operators.join.modes import EVALUATE, SKIP, Grid, Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.probing.modes import EVALUATE, SKIP, Grid, Modes, Probe
 from eddyline.operators.join.registry import ALLOWED
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
@@ -48,13 +48,19 @@ def answered(
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
         for name, sql in queries.items():
-            mine = options if name in TRIPLES else {option: value for option, value in options.items() if option != "plan"}
+            mine = (
+                options if name in TRIPLES else {option: value for option, value in options.items() if option != "plan"}
+            )
             session.query(name, sql, **{"replan": "off", **mine})
         for epoch in range(4):
             for place, name in enumerate("abc"):
                 times = np.sort(rng.integers(0, 1_000_000, 90)) + epoch * 1_000_000
-                keys = np.where(rng.random(90) < 0.33, HOPELESS * (place + 1) + rng.integers(0, 5, 90), rng.integers(0, 8, 90))
-                session.push(name, [(int(k), int(rng.integers(0, 100)), int(ts)) for k, ts in zip(keys, times, strict=True)])
+                keys = np.where(
+                    rng.random(90) < 0.33, HOPELESS * (place + 1) + rng.integers(0, 5, 90), rng.integers(0, 8, 90)
+                )
+                session.push(
+                    name, [(int(k), int(rng.integers(0, 100)), int(ts)) for k, ts in zip(keys, times, strict=True)]
+                )
             session.step()
         session.run(once=True)
         groups = [unit.group for unit in session.pipeline.kinds.joins.units.values()]
@@ -67,7 +73,9 @@ def pairs(count: int, where: str = "") -> dict[str, str]:
     return {f"q{n}": text.format(n % 3 + 1) for n in range(count)}
 
 
-TRIPLES = {"t": "SELECT a.v AS x, c.v AS y FROM a [RANGE 2 SECONDS], b [RANGE 1 SECOND], c [ROWS 50] WHERE a.k = b.k AND b.k = c.k"}
+TRIPLES = {
+    "t": "SELECT a.v AS x, c.v AS y FROM a [RANGE 2 SECONDS], b [RANGE 1 SECOND], c [ROWS 50] WHERE a.k = b.k AND b.k = c.k"
+}
 #: Two joins over the same streams, which differ in a condition: their groups make first probes together.
 BESIDE = {**TRIPLES, "q": "SELECT a.v AS x, b.v AS y FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k"}
 BESIDE["r"] = BESIDE["q"] + " AND a.v <= b.v + 1000"
@@ -110,7 +118,10 @@ class Striped(JoinPolicy):
         stored = np.append(np.arange(store.first, store.end, 5), store.end)
         mine, theirs = probe.hashes, store.mark(step.index or "")
         low, high = (np.array([f(mine[a:b]) for a, b in pairwise(rows)]) for f in (np.min, np.max))
-        least, most = (np.array([f(theirs[a - store.first : b - store.first]) for a, b in pairwise(stored)]) for f in (np.min, np.max))
+        least, most = (
+            np.array([f(theirs[a - store.first : b - store.first]) for a, b in pairwise(stored)])
+            for f in (np.min, np.max)
+        )
         kinds = np.where((high[:, None] < least) | (low[:, None] > most), SKIP, EVALUATE)
         kinds[(kinds == EVALUATE) & (rows[:-1, None] % 2 == 0)] = 1
         for kind in self.cells:

@@ -35,7 +35,9 @@ def places(node: JoinNode) -> dict[str, int]:
 
 def feed(session: Session, epoch: int, selective: str, rng: np.random.Generator) -> None:
     ts = pa.array(np.sort(rng.integers(epoch * 1_000_000, (epoch + 1) * 1_000_000, 300)), pa.timestamp("us"))
-    session.push("hub", pa.table({name: rng.integers(0, 2000 if name == selective else 40, 300) for name in "abc"} | {"ts": ts}))
+    session.push(
+        "hub", pa.table({name: rng.integers(0, 2000 if name == selective else 40, 300) for name in "abc"} | {"ts": ts})
+    )
     for name in "abc":
         session.push(name, pa.table({"k": rng.integers(0, 40, 60), "ts": ts[::5]}))
     session.step()
@@ -125,7 +127,12 @@ def test_with_fixed_orders_the_last_probe_of_a_ring_asks_for_all_keys_at_once(ro
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (x BIGINT, y BIGINT, z BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
         windows = ", ".join(f"{name} [RANGE 1 SECOND]" for name in "abc")
-        session.query("q", f"SELECT a.ts AS at FROM {windows} WHERE a.x = b.x AND b.y = c.y AND a.z = c.z", plan="mjoin", route=route)
+        session.query(
+            "q",
+            f"SELECT a.ts AS at FROM {windows} WHERE a.x = b.x AND b.y = c.y AND a.z = c.z",
+            plan="mjoin",
+            route=route,
+        )
         ((node, _),) = next(iter(session.pipeline.groups.values())).nodes
         assert [len(node.steps(origin, node.orders[origin])[-1].probe_keys) for origin in range(3)] == [keys] * 3
 
@@ -168,7 +175,9 @@ def test_rows_of_equal_lineage_are_routed_together() -> None:
             for epoch in range(8):
                 feed_kinds(session, epoch, rng)
             session.run(once=True)
-            found[route] = {name: sorted(map(str, query.table().to_pylist())) for name, query in session.queries.items()}
+            found[route] = {
+                name: sorted(map(str, query.table().to_pylist())) for name, query in session.queries.items()
+            }
             work[route] = sum(c.probes + c.partials for c in group.counters.values())
             if route == "lottery":
                 policy = group.policy(LotteryRoute)
@@ -186,7 +195,8 @@ def test_rows_of_equal_lineage_are_routed_together() -> None:
 
 
 def test_conditions_are_drawn_like_probes() -> None:
-    """A condition that holds for nearly everything waits behind a probe that passes on little; one that seldom holds comes first."""
+    """A condition that holds for nearly everything waits behind a probe that passes on little; one that seldom holds
+    comes first."""
     for bound, first in ((2_000_000, "c"), (0, "condition")):
         with Session() as session:
             for name in "abc":
@@ -202,9 +212,15 @@ def test_conditions_are_drawn_like_probes() -> None:
             )
             rng = np.random.default_rng(2)
             for epoch in range(6):
-                ts = pa.array(np.sort(rng.integers(epoch * 1_000_000, (epoch + 1) * 1_000_000, 500)), pa.timestamp("us"))
+                ts = pa.array(
+                    np.sort(rng.integers(epoch * 1_000_000, (epoch + 1) * 1_000_000, 500)), pa.timestamp("us")
+                )
                 for name in "abc":
-                    keys = {"k": rng.integers(0, 20, 500), "j": rng.integers(0, 20_000, 500), "v": rng.integers(0, 1_000_000, 500)}
+                    keys = {
+                        "k": rng.integers(0, 20, 500),
+                        "j": rng.integers(0, 20_000, 500),
+                        "v": rng.integers(0, 1_000_000, 500),
+                    }
                     session.push(name, pa.table({**keys, "ts": ts}))
                 session.step()
             group = session.pipeline.queries["q"].group

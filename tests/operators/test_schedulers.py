@@ -45,27 +45,36 @@ def test_units_are_the_same_work_in_larger_pieces(name: str, need: float) -> Non
     at = 0
     for unit in SchedulingQueues(chosen, 8).units(bounds, np.full((7, 8), need)):
         here = order[at : at + (unit.stop - unit.first) * (unit.high - unit.low)]
-        assert here == [(batch, level) for batch in range(unit.first, unit.stop) for level in range(unit.low, unit.high)]
-        assert unit.stop == unit.first + 1 or 1.5 * need > 10 * (unit.stop - unit.first - 1), "no more batches than are needed"
+        assert here == [
+            (batch, level) for batch in range(unit.first, unit.stop) for level in range(unit.low, unit.high)
+        ]
+        assert unit.stop == unit.first + 1 or 1.5 * need > 10 * (unit.stop - unit.first - 1), (
+            "no more batches than are needed"
+        )
         at += len(here)
     assert at == len(order)
 
 
 def test_a_small_rest_comes_along() -> None:
     queues = SchedulingQueues(scheduler("lwo", [1.0], [1]), 7)
-    assert list(queues.units(np.arange(0, 80, 10), np.full((1, 2), 30.0))) == [ScheduledWork(0, 3, 0, 1), ScheduledWork(3, 7, 0, 1)]
+    assert list(queues.units(np.arange(0, 80, 10), np.full((1, 2), 30.0))) == [
+        ScheduledWork(0, 3, 0, 1),
+        ScheduledWork(3, 7, 0, 1),
+    ]
 
 
 def test_a_dear_stretch_is_served_after_the_cheap_ones_once_it_has_been_measured() -> None:
     """By size the third window would be served with the second; handing out its results costs so much that it waits."""
     costs = WindowCosts([10.0, 20.0, 21.0], [1, 1, 1])
-    assert list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 1).units(np.array([0, 9]), costs.need(9))) == [
-        ScheduledWork(0, 1, 0, 3)
-    ]
+    assert list(
+        SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 1).units(np.array([0, 9]), costs.need(9))
+    ) == [ScheduledWork(0, 1, 0, 3)]
     for low, seconds in enumerate([0.1, 0.1, 5.0]):
         costs.note(low, 100, 0.0, [1], [seconds])
     costs.settle(100)
-    units = list(SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 2).units(np.array([0, 50, 100]), costs.need(100)))
+    units = list(
+        SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 2).units(np.array([0, 50, 100]), costs.need(100))
+    )
     assert units == [ScheduledWork(0, 2, 0, 2), ScheduledWork(0, 1, 2, 3), ScheduledWork(1, 2, 2, 3)]
 
 
@@ -81,7 +90,8 @@ def test_older_measurements_count_half() -> None:
 
 @pytest.mark.parametrize("queries", [[1, 1, 1], [1, 5, 2], [3, 1, 9]])
 def test_units_are_as_large_as_makes_the_mean_wait_least(queries: list[int]) -> None:
-    """Against trying every number of units of the stretch from window 0 to window 2, those of the third window waiting behind it."""
+    """Against trying every number of units of the stretch from window 0 to window 2, those of the third window waiting
+    behind it."""
     costs = WindowCosts([1.0, 2.0, 3.0], queries)
     for low in range(3):
         costs.note(low, 1000, 0.0, [10], [0.5])
@@ -113,7 +123,9 @@ def test_taking_rows_up_is_told_apart_from_what_they_see() -> None:
         costs.note(low, rows, 0.02 * rows + 0.003 * seen, [seen], [0.0])
     costs.settle(100)
     assert costs.again == pytest.approx(0.02)
-    assert costs.windows == pytest.approx(np.cumsum([0.003 * 110 / 100, 0.003 * 400 / 100, 0.003 * 1000 / 100]).tolist())
+    assert costs.windows == pytest.approx(
+        np.cumsum([0.003 * 110 / 100, 0.003 * 400 / 100, 0.003 * 1000 / 100]).tolist()
+    )
 
 
 def test_where_they_cannot_be_told_apart_all_goes_with_what_is_seen() -> None:
@@ -126,7 +138,8 @@ def test_where_they_cannot_be_told_apart_all_goes_with_what_is_seen() -> None:
 
 
 def test_a_row_in_hand_goes_on_where_taking_it_up_again_is_dear() -> None:
-    """Three windows of one, two and two seconds. A row that has finished the first would be left for the next one; where taking a row
+    """Three windows of one, two and two seconds. A row that has finished the first would be left for the next one;
+    where taking a row
     up costs two seconds it is taken through all three at once."""
     bounds, need = np.array([0, 1, 2]), np.zeros((3, 4))
     cheap = SchedulingQueues(scheduler("mqt", [1.0, 3.0, 5.0], [1, 1, 1]), 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from eddyline import Session
 from eddyline.operators.join.scheduling.release import SharedSchedule
-from eddyline.runtime.response import VirtualClock
+from eddyline.runtime.figures.response import VirtualClock
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 from tests.seeds import cases
@@ -25,7 +25,9 @@ CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', sequence =
 
 
 #: Schedules for steps of a few rows too, with an output buffer that has to grow while rows are under way.
-SMALL = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2), sharing=SharingTuning(least_room=1)))
+SMALL = Settings(
+    tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2), sharing=SharingTuning(least_room=1))
+)
 #: No schedule at all.
 WHOLE = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1 << 40)))
 
@@ -84,7 +86,9 @@ def shared_queries(draw: st.DrawFn) -> dict[str, str]:
 
 @settings(max_examples=cases(40), deadline=None)
 @given(shared_queries(), st.integers(0, 1000), st.sampled_from([3, 17, 60, 200]), st.sampled_from(["hash", "loop"]))
-def test_answers_and_their_order_do_not_depend_on_the_scheduler(queries: dict[str, str], seed: int, epoch: int, probe: str) -> None:
+def test_answers_and_their_order_do_not_depend_on_the_scheduler(
+    queries: dict[str, str], seed: int, epoch: int, probe: str
+) -> None:
     rows = drawn(seed, 120, 4)
     plain, _ = answered(queries, rows, epoch, "mqt", WHOLE, probe=probe)
     for scheduler in ("lwo", "swf", "mqt"):
@@ -197,7 +201,8 @@ def test_results_that_everybody_has_had_are_not_kept_until_the_epoch_ends(tmp_pa
 
 
 def test_lineage_and_plain_windows_take_turns() -> None:
-    """A query that has just come does not know old rows: until they are gone pairs carry lineage, and then no longer."""
+    """A query that has just come does not know old rows: until they are gone pairs carry lineage, and then no
+    longer."""
     rows = drawn(5, 240, 3)
 
     def run(scheduler: str) -> tuple[dict[str, list[dict[str, object]]], list[bool]]:
@@ -214,7 +219,9 @@ def test_lineage_and_plain_windows_take_turns() -> None:
                 for stream in "ab":
                     session.push(stream, [row for of, row in rows[begin : begin + 30] if of == stream])
                 session.step()
-                plain += [s.is_plain for s in session.pipeline.handout._schedules.values() if isinstance(s, SharedSchedule)]
+                plain += [
+                    s.is_plain for s in session.pipeline.handout._schedules.values() if isinstance(s, SharedSchedule)
+                ]
             session.run(once=True)
             return {name: session.queries[name].table().to_pylist() for name in ("w1", "w5", "w15")}, plain
 

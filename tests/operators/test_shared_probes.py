@@ -50,7 +50,8 @@ def test_a_probe_is_made_once_for_two_groups() -> None:
     for name in ("ab", "abc"):
         assert [row["_ts"] for row in both[name]] == [row["_ts"] for row in alone[name][0][name]]
         assert sorted(map(str, both[name])) == sorted(map(str, alone[name][0][name]))
-    # New rows of a and b probe each other in both queries: 3,000 rows for ab, and 1,500 of b and 70 % of those of a for abc.
+    # New rows of a and b probe each other in both queries: 3,000 rows for ab, and 1,500 of b and 70 % of those of a for
+    # abc.
     apart = sum(stats["probes"] for _, stats in alone.values())
     assert 2_400 < apart - stats["probes"] < 2_700
     assert apart - stats["probes"] == stats["probes_shared"] - 3_000

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.model.arranged import approximate
 from eddyline.model.datatypes import BIGINT
-from eddyline.model.expression import ColumnRef
+from eddyline.model.expressions.arranged import approximate
+from eddyline.model.expressions.expression import ColumnRef
+from eddyline.operators.aggregate.accumulators.kinds import accumulator_of
+from eddyline.operators.aggregate.accumulators.words import Words
 from eddyline.operators.aggregate.config import Family
-from eddyline.operators.aggregate.kinds import accumulator_of
-from eddyline.operators.aggregate.words import Words
-from eddyline.operators.vectors import Issues
+from eddyline.operators.expressions.vectors import Issues
 from tests import needs
 from tests.property.test_aggregates import Blocks, restarted
 
@@ -34,7 +34,14 @@ def rows(seed: int) -> pa.Table:
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 30_000, ROWS)
     times = [START + timedelta(milliseconds=n) for n in range(ROWS)]
-    return pa.table({"k": pa.array(rng.integers(0, 3, ROWS)), "v": pa.array(values), "w": pa.array(values).cast(pa.string()), "ts": times})
+    return pa.table(
+        {
+            "k": pa.array(rng.integers(0, 3, ROWS)),
+            "v": pa.array(values),
+            "w": pa.array(values).cast(pa.string()),
+            "ts": times,
+        }
+    )
 
 
 TEXT = """CREATE STREAM s (k BIGINT, v BIGINT, w STRING, ts TIMESTAMP) WITH (time = 'ts', format = 'memory');
@@ -53,7 +60,10 @@ def test_errors_are_within_their_bounds() -> None:
             session.step()
             restarted(session, blocks)
         session.run(once=True)
-        answers = {name: {r["k"]: r for r in session.queries[name].table().to_pylist()} for name in ("lasting", "leaving", "every")}
+        answers = {
+            name: {r["k"]: r for r in session.queries[name].table().to_pylist()}
+            for name in ("lasting", "leaving", "every")
+        }
     keys, values = np.asarray(given.column("k")), np.asarray(given.column("v"))
     for key in range(3):
         mine = np.sort(values[keys == key])
@@ -75,7 +85,12 @@ def test_parts_are_merged(name: str) -> None:
     column = pa.array(values).cast(aggregate.arg.type.arrow)
     for accumulator, part in zip(kept, (column.slice(0, 10_000), column.slice(10_000)), strict=False):
         accumulator.reserve(2)
-        accumulator.add(np.ones(len(part), np.int64), np.empty(0, np.int64), *words.encode(part, aggregate.arg.type), np.empty(0, np.int64))
+        accumulator.add(
+            np.ones(len(part), np.int64),
+            np.empty(0, np.int64),
+            *words.encode(part, aggregate.arg.type),
+            np.empty(0, np.int64),
+        )
     kept[2].reserve(2)
     for accumulator in kept[:2]:
         kept[2].merge(np.array([1]), accumulator.part(np.array([1])))

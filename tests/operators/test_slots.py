@@ -10,7 +10,8 @@ from eddyline import Session
 
 @pytest.mark.parametrize("plan", ["mjoin", "((a b) c)"])
 def test_who_gets_a_used_slot_sees_only_rows_of_its_own(plan: str) -> None:
-    """Seventy queries fill two words; those that go leave bits on rows that stay, and others get their slots at once."""
+    """Seventy queries fill two words; those that go leave bits on rows that stay, and others get their slots at
+    once."""
     rng = np.random.default_rng(8)
     text = (
         "SELECT a.v AS x, b.v AS y, c.v AS z FROM a [RANGE {0} SECONDS] a, b [RANGE {0} SECONDS] b, c [UNBOUNDED] c"
@@ -20,7 +21,8 @@ def test_who_gets_a_used_slot_sees_only_rows_of_its_own(plan: str) -> None:
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
         session.query(
-            "frontier", "SELECT a.v AS x, b.v AS y, c.v AS z FROM a [ROWS 1], b [ROWS 1], c [ROWS 1] WHERE a.v = b.v AND b.v = c.v"
+            "frontier",
+            "SELECT a.v AS x, b.v AS y, c.v AS z FROM a [ROWS 1], b [ROWS 1], c [ROWS 1] WHERE a.v = b.v AND b.v = c.v",
         )
         handles: dict[tuple[int, str], object] = {}
         slots: dict[int, int] = {}
@@ -36,7 +38,9 @@ def test_who_gets_a_used_slot_sees_only_rows_of_its_own(plan: str) -> None:
             while len(slots) < 70:
                 window, low = int(rng.integers(1, 9)), int(rng.integers(0, 100))
                 for share in ("on", "off"):
-                    handles[made, share] = session.query(f"q{made}{share}", text.format(window, low), share=share, plan=plan)
+                    handles[made, share] = session.query(
+                        f"q{made}{share}", text.format(window, low), share=share, plan=plan
+                    )
                 slot = session.pipeline.queries[f"q{made}on"].slot
                 reused += made > slot
                 slots[made] = slot

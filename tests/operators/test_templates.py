@@ -1,4 +1,5 @@
-"""Requests answered from a stream's store, against the oracle: any template, any access path, rows that come and leave."""
+"""Requests answered from a stream's store, against the oracle: any template, any access path, rows that come and
+leave."""
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ import pytest
 
 from eddyline import Session
 from eddyline.language.job import Job, bind_script
-from eddyline.operators.evaluate import Issues
-from eddyline.operators.intake import Intake
+from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.stream import StreamState
+from eddyline.operators.stream.intake import Intake
+from eddyline.operators.stream.stream import StreamState
+from eddyline.operators.stream.waiting import WaitingRows
 from eddyline.operators.template.blocks import Fields
 from eddyline.operators.template.precomputed import Precomputed
 from eddyline.operators.template.probes import Requests, of_requests
 from eddyline.operators.template.standing import StandingTemplate
-from eddyline.operators.waiting import WaitingRows
-from eddyline.plan.budget import SHIPPED_INDEX
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
+from eddyline.plan.tree.budget import SHIPPED_INDEX
 from eddyline.settings import Settings
 from eddyline.tuning import TemplateTuning, Tuning
 from tests.oracle.intake import Row
@@ -88,7 +89,9 @@ def answered(standing: StandingTemplate, requests: Requests, rng: Random) -> pa.
     return answering.merged(parts, Issues())
 
 
-def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = PLAIN, paths: dict[str, int] | None = None) -> int:
+def check(
+    case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = PLAIN, paths: dict[str, int] | None = None
+) -> int:
     requests = [random_ask(rng, case) for _ in range(asks)]
     job = bind_script(";\n".join([*case.statements(), *(f"REQUEST {text}" for _, text in requests)]) + ";")
     engine = Engine(job, case, tuning)
@@ -98,11 +101,21 @@ def check(case: TemplateCase, rng: Random, asks: int, tuning: TemplateTuning = P
         if engine.frontier is None:
             continue
         engine.standing.batched = rng.random() < 0.6
-        if rng.random() < 0.2 and engine.standing.index is not None and isinstance(engine.standing.index.addressing, Fields):
+        if (
+            rng.random() < 0.2
+            and engine.standing.index is not None
+            and isinstance(engine.standing.index.addressing, Fields)
+        ):
             engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
         oldest = engine.frontier - 1 - case.history
-        instants = [rng.randint(oldest, engine.frontier - 1) for _ in requests] if rng.random() < 0.6 else [engine.frontier - 1] * asks
-        found = answered(engine.standing, of_requests(engine.template, job.asked, instants, engine.standing.tuning.most_probes), rng)
+        instants = (
+            [rng.randint(oldest, engine.frontier - 1) for _ in requests]
+            if rng.random() < 0.6
+            else [engine.frontier - 1] * asks
+        )
+        found = answered(
+            engine.standing, of_requests(engine.template, job.asked, instants, engine.standing.tuning.most_probes), rng
+        )
         for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
             mine = plain_rows([found.filter(pa.compute.equal(found.column("_request"), number))])
             given = sorted(canonical([row[c] for c in ask.columns]) for row in mine)
@@ -123,7 +136,8 @@ def test_any_template_any_request(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(first_seed(), first_seed() + cases(12)))
 def test_blocks_are_clustered_and_rebuilt(seed: int) -> None:
-    """Blocks of 16 rows: most rows of a window lie in full blocks, and the newest in a block that is built again as it grows."""
+    """Blocks of 16 rows: most rows of a window lie in full blocks, and the newest in a block that is built again as it
+    grows."""
     rng = Random(seed)
     tuning = TemplateTuning(block_rows=16, build=rng.choice((1e-10, 1e-9, 40e-9)))
     assert sum(check(random_template(rng, 150), rng, 4, tuning) for _ in range(3))
@@ -143,7 +157,13 @@ def test_groups_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         case = random_template(rng, 150)
         options = re.sub(r"index = '[^']*'", "index = 'auto'", case.options)
         paths: dict[str, int] = {}
-        check(replace(case, options=options), rng, 1, TemplateTuning(block_rows=rng.choice((16, 64)), most_groups=1e9), paths)
+        check(
+            replace(case, options=options),
+            rng,
+            1,
+            TemplateTuning(block_rows=rng.choice((16, 64)), most_groups=1e9),
+            paths,
+        )
         kept += paths.get("groups", 0)
     assert kept > 20 or not is_whole()
 
@@ -262,7 +282,13 @@ def test_the_index_follows_what_is_asked_for() -> None:
     for column, epochs in ((1, 8), (0, 24)):
         for _ in range(epochs):
             asked = [
-                (n, *((rng.randrange(900), None) if column == 0 else (None, rng.randrange(900))), "", second * 1_000_000) for n in range(20)
+                (
+                    n,
+                    *((rng.randrange(900), None) if column == 0 else (None, rng.randrange(900))),
+                    "",
+                    second * 1_000_000,
+                )
+                for n in range(20)
             ]
             session.push("q", asked)
             second += 2

@@ -24,7 +24,9 @@ def answered(
     with Session(Settings()) as session:
         for name in "ab":
             session.execute(f"CREATE STREAM {name} (x {kind}, ts TIMESTAMP) WITH (time = 'ts')")
-        query = session.query("q", f"SELECT a.x AS ax, b.x AS bx FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE {where}", **options)
+        query = session.query(
+            "q", f"SELECT a.x AS ax, b.x AS bx FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE {where}", **options
+        )
         for epoch in range(epochs):
             for name, values in (("a", a), ("b", b)):
                 part = values[epoch * len(values) // epochs : (epoch + 1) * len(values) // epochs]
@@ -99,7 +101,9 @@ def test_ends_that_overflow_decide_nothing_and_are_counted_as_before(where: str)
 def test_doubles_with_nan_infinity_and_signed_zeros(where: str) -> None:
     values: list[object] = [n / 4 - 40 for n in range(320)]
     for at, odd in zip(
-        range(0, 320, 37), (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, None, float("nan"), 1e308, -1e308), strict=False
+        range(0, 320, 37),
+        (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, None, float("nan"), 1e308, -1e308),
+        strict=False,
     ):
         values[at] = odd
     plain, _, _ = answered(where, values, values, "DOUBLE", heralds="off")
@@ -108,7 +112,8 @@ def test_doubles_with_nan_infinity_and_signed_zeros(where: str) -> None:
 
 
 def test_errata_sums_of_doubles_are_those_of_rows() -> None:
-    """0.1 + 0.2 > 0.3 is true of rows and false of exact numbers: bounds that were added exactly would skip what matches."""
+    """0.1 + 0.2 > 0.3 is true of rows and false of exact numbers: bounds that were added exactly would skip what
+    matches."""
     tenth: list[object] = [0.1] * 100
     for where in ("a.x + 0.2 > b.x AND b.x >= 0.3", "b.x < a.x + 0.2 AND b.x - 0.2 <= a.x"):
         found, stats, _ = answered(where, tenth, [0.3] * 100, "DOUBLE", heralds="on")
@@ -118,9 +123,12 @@ def test_errata_sums_of_doubles_are_those_of_rows() -> None:
 
 
 def test_errata_an_optimisation_that_applies_is_not_always_a_gain() -> None:
-    """§12.2 takes every one that it finds. Of few rows, finding one costs more than it saves: `auto` looks now and then only."""
+    """§12.2 takes every one that it finds. Of few rows, finding one costs more than it saves: `auto` looks now and then
+    only."""
     low, high = list[object](range(64)), list[object](range(100, 164))
-    always, never, auto = (answered("a.x > b.x", low, high, epochs=8, heralds=mode)[1] for mode in ("on", "off", "auto"))
+    always, never, auto = (
+        answered("a.x > b.x", low, high, epochs=8, heralds=mode)[1] for mode in ("on", "off", "auto")
+    )
     assert always["visited"] == 0 < auto["visited"] < never["visited"]
 
 
@@ -139,7 +147,11 @@ def test_where_orders_are_drawn_stretches_are_skipped_and_no_condition_is_passed
     plain, off, _ = answered("a.x < b.x", rising, rising, heralds="off", route="lottery")
     found, on, _ = answered("a.x < b.x", rising, rising, heralds="on", route="lottery")
     assert sorted(found) == sorted(plain) and len(plain) == 400 * 399 // 2
-    assert on["zones_skipped"] > 0 and on["zones_passed"] == on["conditions_avoided"] == 0 and on["visited"] < off["visited"]
+    assert (
+        on["zones_skipped"] > 0
+        and on["zones_passed"] == on["conditions_avoided"] == 0
+        and on["visited"] < off["visited"]
+    )
 
 
 @pytest.mark.parametrize("heralds", ["on", "auto"])
@@ -155,11 +167,15 @@ def test_a_probe_by_hash_leaves_out_conditions_that_hold_of_the_whole_store(hera
 def test_texts_with_equal_prefixes_are_tested() -> None:
     texts: list[object] = [f"{'shared-prefix' if n % 2 else 'a'}{n:04d}" for n in range(300)]
     for where in ("a.x < b.x", "a.x = b.x", "a.x >= b.x", "a.x <> b.x"):
-        assert answered(where, texts, texts, "STRING", heralds="on")[0] == answered(where, texts, texts, "STRING", heralds="off")[0]
+        assert (
+            answered(where, texts, texts, "STRING", heralds="on")[0]
+            == answered(where, texts, texts, "STRING", heralds="off")[0]
+        )
 
 
 def demanded(heralds: str, jit: str, plan: str) -> tuple[list[tuple[object, ...]], dict]:
-    """A join of three streams; what c holds lies in few places, those that a and b bring change from stretch to stretch."""
+    """A join of three streams; what c holds lies in few places, those that a and b bring change from stretch to
+    stretch."""
     with Session(Settings()) as session:
         for name in "abc":
             session.execute(f"CREATE STREAM {name} (k BIGINT, g BIGINT, ts TIMESTAMP) WITH (time = 'ts')")

@@ -1,7 +1,7 @@
 """Aggregates over live combinations, recomputed from nothing at every instant.
 
-Answer   `aggregate(query, combinations)` is the table of groups; `table_at(query, rows, tables, now)` the aggregate at an
-         instant; `instants(query, rows, frontiers)` the instants at which changes are emitted; `closed_groups` what
+Answer   `aggregate(query, combinations)` is the table of groups; `table_at(query, rows, tables, now)` the aggregate at
+         an instant; `instants(query, rows, frontiers)` the instants at which changes are emitted; `closed_groups` what
          EMIT ON CLOSE gives; `apply_changelog(changes, keys, now)` the table that a changelog makes.
 Limits   Buckets are expressions over one TIMESTAMP column, which is the event time of its reference.
 """
@@ -13,12 +13,26 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, compiled, evaluate, order_key, substitute, type_of, walk
+from tests.oracle.expressions import (
+    Agg,
+    Call,
+    Col,
+    Expression,
+    Lit,
+    Value,
+    compiled,
+    evaluate,
+    order_key,
+    substitute,
+    type_of,
+    walk,
+)
 from tests.oracle.intake import Row, Values
 from tests.oracle.relational import Combination, Query, Range, Tables, found_combinations, live
 
 Table = dict[tuple[object, ...], tuple[Value, ...]]
-#: Functions that buckets are made of: none of them turns back when time goes on, with constants for the other arguments.
+#: Functions that buckets are made of: none of them turns back when time goes on, with constants for the other
+#: arguments.
 _MONOTONE = ("date_trunc", "cast", "epoch_us", "epoch_ms", "epoch", "//", "+", "-", "*", "/", "neg")
 
 
@@ -51,7 +65,13 @@ def aggregate(query: Query, combinations: Sequence[Combination]) -> Table:
         groups.setdefault(tuple(map(same, values)), (values, []))[1].append(combination)
     if not by:
         groups.setdefault((), ([], []))
-    needed = [x for e in (*(e for _, e in query.outputs), query.having) if e is not None for x in walk(e) if isinstance(x, Agg)]
+    needed = [
+        x
+        for e in (*(e for _, e in query.outputs), query.having)
+        if e is not None
+        for x in walk(e)
+        if isinstance(x, Agg)
+    ]
     table: Table = {}
     for values, members in groups.values():
         known = {e: Lit(v, type_of(e)) for e, v in zip(by, values, strict=True)}
@@ -85,7 +105,11 @@ def aggregate_value(a: Agg, members: Sequence[Combination]) -> Value:
         return _sum(values)
     if a.function == "AVG":
         # A quotient of whole numbers is rounded once, to the nearest float.
-        return _sum(values) / len(values) if isinstance(values[0], float) else float(sum(map(Fraction, values)) / len(values))
+        return (
+            _sum(values) / len(values)
+            if isinstance(values[0], float)
+            else float(sum(map(Fraction, values)) / len(values))
+        )
     assert a.function == "STDDEV", f"no aggregate {a.function}"
     return _deviation([float(v) for v in values])
 
@@ -130,7 +154,8 @@ def table_at(query: Query, rows: Sequence[Row], tables: Tables | None, now: int)
 
 
 def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None]) -> list[int]:
-    """From the query's first row on. ON CHANGE: the last instant before the frontier, each time it has moved. EVERY: all
+    """From the query's first row on. ON CHANGE: the last instant before the frontier, each time it has moved. EVERY:
+    all
     multiples of the period to the last frontier."""
     assert query.emit.kind != "close", "ON CLOSE has no instants"
     mine = {r.source for r in query.references}
@@ -145,7 +170,8 @@ def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None])
 
 
 def buckets(query: Query) -> list[tuple[Expression, Col, int]]:
-    """The grouping expressions that are time buckets, each with the event time it reads and how long after its end a row can
+    """The grouping expressions that are time buckets, each with the event time it reads and how long after its end a
+    row can
     still be met: its reference's RANGE in a join of streams, and not at all without one."""
     moving = [r for r in query.references if r.window is not None]
     found = []
@@ -199,7 +225,10 @@ def closed_groups(
         return []
     by_end: dict[int, list[Combination]] = {}
     for combination in found_combinations(query, rows, tables, start=start):
-        ends = [last_of_bucket(e, column, combination[column.ref][column.name]) + delay for e, column, delay in buckets(query)]
+        ends = [
+            last_of_bucket(e, column, combination[column.ref][column.name]) + delay
+            for e, column, delay in buckets(query)
+        ]
         by_end.setdefault(min(ends), []).append(combination)
     due = sorted(end for end in by_end if end < last and (stop is None or end <= stop))
     return [(end, row) for end in due for row in aggregate(query, by_end[end]).values()]
@@ -218,7 +247,9 @@ def apply_changelog(changes: Sequence[Values], keys: Sequence[str], now: int) ->
         row = {name: value for name, value in change.items() if not name.startswith("_")}
         if change["_op"] == "-":
             assert key in table, f"a group goes that is not there: {change}"
-            assert all(row[name] is None for name in row if name not in keys), f"a group that goes carries aggregates: {change}"
+            assert all(row[name] is None for name in row if name not in keys), (
+                f"a group that goes carries aggregates: {change}"
+            )
             del table[key]
         else:
             assert change["_op"] == "+", f"_op is neither + nor -: {change}"

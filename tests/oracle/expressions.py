@@ -59,7 +59,14 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _WIDTH = {"INT": 0, "BIGINT": 1, "DOUBLE": 2}
 _LIMIT = {"INT": 2**31, "BIGINT": 2**63}
 _DAY = 86_400_000_000
-_BUCKET = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": _DAY}
+_BUCKET = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": _DAY,
+}
 
 
 # ---- types
@@ -80,7 +87,9 @@ def type_of(e: Expression) -> str:
     name, _, target = e.function.partition(":")
     if name in ("+", "-", "*", "//", "%", "neg", "abs"):
         # How many digits a DECIMAL has is not the oracle's subject.
-        return next((k for k in kinds if k == "TIMESTAMP" or k.startswith("DECIMAL")), None) or max(kinds, key=_WIDTH.__getitem__)
+        return next((k for k in kinds if k == "TIMESTAMP" or k.startswith("DECIMAL")), None) or max(
+            kinds, key=_WIDTH.__getitem__
+        )
     if name == "case":
         return _widest([*kinds[1::2], kinds[-1]])
     fixed = {
@@ -331,7 +340,9 @@ def render(e: Expression, *, duckdb: bool = False) -> str:
         "is_not_distinct": lambda: f"({a[0]} IS NOT DISTINCT FROM {a[1]})",
         "cast": lambda: f"CAST({a[0]} AS {target})",
         "date_trunc": lambda: f"date_trunc('{target}', {a[0]})",
-        "case": lambda: f"CASE {' '.join(f'WHEN {c} THEN {v}' for c, v in zip(a[:-1:2], a[1::2], strict=True))} ELSE {a[-1]} END",
+        "case": lambda: (
+            f"CASE {' '.join(f'WHEN {c} THEN {v}' for c, v in zip(a[:-1:2], a[1::2], strict=True))} ELSE {a[-1]} END"
+        ),
     }
     return forms[name]() if name in forms else f"{name}({', '.join(a)})"
 

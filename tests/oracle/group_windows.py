@@ -1,7 +1,8 @@
 """Group windows in plain loops: which windows a row is in, and what each window holds.
 
-Answer   `windows_of` gives the (start, end) pairs of TUMBLE, HOP and CUMULATE that hold an instant; `sessions_of` cuts times into sessions;
-         `closed` gives per window and key what EMIT ON CLOSE reports once the frontier has passed the window.
+Answer   `windows_of` gives the (start, end) pairs of TUMBLE, HOP and CUMULATE that hold an instant; `sessions_of` cuts
+         times into sessions; `closed` gives per window and key what EMIT ON CLOSE reports once the frontier has passed
+         the window.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ def windows_of(kind: str, ts: int, spans: Sequence[int]) -> list[tuple[int, int]
         return [(start, start + span)]
     step, span = spans
     if kind == "hop":
-        return [(start, start + span) for start in range((ts - span) // step * step, ts + 1, step) if start <= ts < start + span]
+        return [
+            (start, start + span)
+            for start in range((ts - span) // step * step, ts + 1, step)
+            if start <= ts < start + span
+        ]
     start = ts // span * span
     return [(start, end) for end in range(start + step, start + span + 1, step) if ts < end]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.workload import Workload
-from eddyline.plan.index_costs import IndexCosts
 
 
 def compositions(caps: list[int], bits: int) -> Iterator[tuple[int, ...]]:
@@ -38,7 +38,8 @@ def cheapest(workload: Workload, costs: IndexCosts, bits: int) -> float:
 def printed_benefit(workload: Workload, costs: IndexCosts, place: int, exponent: int, once_per_pattern: bool) -> float:
     """Equation 20.2. `exponent` is the number of bits that the attribute is thought to get: printed N, meant B.
 
-    `once_per_pattern` charges the hashing of rows once per pattern that asks for the attribute, as the printed sum does.
+    `once_per_pattern` charges the hashing of rows once per pattern that asks for the attribute, as the printed sum
+    does.
     """
     asking = workload.asking(place)
     saved = sum(workload.request_rate * p.frequency * p.rows * costs.visit * (1 - 0.5**exponent) for p in asking)
@@ -47,7 +48,9 @@ def printed_benefit(workload: Workload, costs: IndexCosts, place: int, exponent:
 
 def printed_request_cost(workload: Workload, costs: IndexCosts, bits: tuple[int, ...]) -> float:
     """Equations 19.2 and 19.3: what all requests of a second cost, once more times the rate of requests."""
-    return workload.request_rate * (price(workload, costs, bits) - workload.row_rate * sum(b > 0 for b in bits) * costs.hash)
+    return workload.request_rate * (
+        price(workload, costs, bits) - workload.row_rate * sum(b > 0 for b in bits) * costs.hash
+    )
 
 
 def printed_rgreedy(workload: Workload, costs: IndexCosts, bits: int, order: list[int]) -> tuple[int, ...]:

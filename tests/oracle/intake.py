@@ -1,8 +1,9 @@
 """Which rows count, which are late, and in which order: "Time and order" of SEMANTICS, row by row.
 
-Answer   `intake(streams, epochs, read)` is what a query that reads some of the streams sees: its rows in total order, the epoch in
-         which each is processed, the rows that it misses with the first word of the reason, its frontier at the end
-         of every epoch, and the rows that still wait for it. `dead_letters` has each row that some query misses, once.
+Answer   `intake(streams, epochs, read)` is what a query that reads some of the streams sees: its rows in total order,
+         the epoch in which each is processed, the rows that it misses with the first word of the reason, its frontier
+         at the end of every epoch, and the rows that still wait for it. `dead_letters` has each row that some query
+         misses, once.
 Limits   Rows are mappings from column to value; TIMESTAMP is int microseconds. A row without event time is bad.
          Two rows of one stream with equal time and equal `sequence` keep their source order.
 """
@@ -116,7 +117,9 @@ def dead_letters(
     return {name: [letters[at] for at in sorted(letters)] for name, letters in found.items()}
 
 
-def _frontier(streams: Sequence[Stream], newest: dict[str, int], read: frozenset[str], epoch: Epoch, before: int | None) -> int | None:
+def _frontier(
+    streams: Sequence[Stream], newest: dict[str, int], read: frozenset[str], epoch: Epoch, before: int | None
+) -> int | None:
     """Where the frontier stands after an epoch; it never goes back."""
     if epoch.closing:
         reached = max((newest[name] + 1 for name in read if name in newest), default=None)

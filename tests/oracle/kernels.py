@@ -35,7 +35,8 @@ def never_falls(values: Sequence[int]) -> bool:
 
 
 def surveyed(data: bytes) -> tuple[int, bool, bool, bool]:
-    """Line ends; whether all is ASCII; whether 0x or 0X occurs; whether a line begins with a line end or a carriage return."""
+    """Line ends; whether all is ASCII; whether 0x or 0X occurs; whether a line begins with a line end or a carriage
+    return."""
     begins = [0, *(place + 1 for place, byte in enumerate(data) if byte == 10)]
     return (
         data.count(b"\n"),

@@ -24,7 +24,8 @@ class Row:
 def shares(
     probing: Sequence[Row], stored: Mapping[int, Row], spans: Mapping[int, int], counts: Mapping[int, int]
 ) -> list[tuple[int, int, int]]:
-    """(query, probing row, stored row) of every pair that a query wants: `spans` and `counts` are the windows of the queries."""
+    """(query, probing row, stored row) of every pair that a query wants: `spans` and `counts` are the windows of the
+    queries."""
     found = []
     for o, new in enumerate(probing):
         for position, old in stored.items():
@@ -43,7 +44,9 @@ def ordered_shares(found: Sequence[tuple[int, int, int]], rank: Sequence[int]) -
     return sorted(found, key=lambda share: (share[0], rank[share[1]]))
 
 
-def runs(probing: Sequence[Row], stored: Mapping[int, Row], sizes: Sequence[int], keyed: bool, counted: bool) -> list[list[list[int]]]:
+def runs(
+    probing: Sequence[Row], stored: Mapping[int, Row], sizes: Sequence[int], keyed: bool, counted: bool
+) -> list[list[list[int]]]:
     """Per probing row and window the older rows with its key that lie in the window, the newest first."""
     found = []
     for new in probing:
@@ -56,8 +59,11 @@ def runs(probing: Sequence[Row], stored: Mapping[int, Row], sizes: Sequence[int]
     return found
 
 
-def next_unit(done: list[int], priority: Matrix, onward: Matrix, bounds: Sequence[int], need: Matrix) -> tuple[int, int, int, int]:
-    """One batch after the other is taken as far as it goes; those that go the same way are one unit while more rows are needed."""
+def next_unit(
+    done: list[int], priority: Matrix, onward: Matrix, bounds: Sequence[int], need: Matrix
+) -> tuple[int, int, int, int]:
+    """One batch after the other is taken as far as it goes; those that go the same way are one unit while more rows are
+    needed."""
 
     def went(low: int) -> int:
         """Take the next batch of a queue through windows while it is its turn; the window that it stops before."""

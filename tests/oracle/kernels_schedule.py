@@ -1,4 +1,4 @@
-"""Slow twins of `kernels/schedule.py`: the queue with the highest priority, one (batch, window) at a time."""
+"""Slow twins of `kernels/joins/schedule.py`: the queue with the highest priority, one (batch, window) at a time."""
 
 from __future__ import annotations
 

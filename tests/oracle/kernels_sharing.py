@@ -1,8 +1,9 @@
 """The plain twins of the sharing kernels, and of a set of filters: one row, one range, one query at a time.
 
-Answer   `matches` evaluates every predicate on every row with three-valued logic. The others say in lists and loops what
-         the kernel of the same name computes with arrays.
-Limits   Only the functions that the filter tests use. NaN is equal to itself and above all numbers; texts compare bytewise.
+Answer   `matches` evaluates every predicate on every row with three-valued logic. The others say in lists and loops
+         what the kernel of the same name computes with arrays.
+Limits   Only the functions that the filter tests use. NaN is equal to itself and above all numbers; texts compare
+         bytewise.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 
 Range = tuple[int, int]
 #: Column number and ranges of each term.
@@ -55,7 +56,10 @@ def locate(bounds: list[bytes], text: bytes) -> tuple[int, bool]:
 
 def as_sets(words: Sequence[Sequence[int]]) -> list[set[int]]:
     """Rows of 64-bit words as sets of bit numbers."""
-    return [{64 * place + bit for place, word in enumerate(line) for bit in range(64) if int(word) >> bit & 1} for line in words]
+    return [
+        {64 * place + bit for place, word in enumerate(line) for bit in range(64) if int(word) >> bit & 1}
+        for line in words
+    ]
 
 
 # ---- operators/sharing/grouped_filter.py

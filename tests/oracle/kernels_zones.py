@@ -29,7 +29,17 @@ def prefix(text: str) -> int:
 
 
 def scanned(
-    hashes: Any, limit: Any, floor: Any, keyed: bool, keys: Any, order: Any, dead: Any, base: int, row_cuts: Any, cuts: Any, kinds: Any
+    hashes: Any,
+    limit: Any,
+    floor: Any,
+    keyed: bool,
+    keys: Any,
+    order: Any,
+    dead: Any,
+    base: int,
+    row_cuts: Any,
+    cuts: Any,
+    kinds: Any,
 ) -> tuple[list[tuple[int, int, int]], int]:
     """(probing row, stored id, cell) of the cells that are not skipped, and how many pairs were looked at."""
     found, looked = [], 0
@@ -58,7 +68,8 @@ def settled(
     by_kind: Any,
     tested: list[tuple[int, int]],
 ) -> tuple[list[tuple[int, int]], int]:
-    """All pairs of the settled cells and the tested ones, in the order of a scan; how many pairs of settled cells were looked at."""
+    """All pairs of the settled cells and the tested ones, in the order of a scan; how many pairs of settled cells were
+    looked at."""
     chosen = [[kind if kind >= 0 and by_kind[kind] else -1 for kind in line] for line in kinds.tolist()]
     found, looked = scanned(limit, limit, floor, False, order, order, dead, base, row_cuts, cuts, _Lines(chosen))
     return sorted([(o, row) for o, row, _ in found] + tested), looked

@@ -1,7 +1,7 @@
 """Outer, semi and anti joins of two references, from their definition.
 
-Answer   `outer_results` gives each result with its `_ts`: combinations, rows without a partner when that is certain, rows at their
-         first partner.
+Answer   `outer_results` gives each result with its `_ts`: combinations, rows without a partner when that is certain,
+         rows at their first partner.
 Limits   Every combination is tried. A row without a partner is a result only if it is certain before the end.
 """
 
@@ -12,7 +12,19 @@ from dataclasses import replace
 
 from tests.oracle.expressions import Call, Col, Expression, Value, aliases, compiled
 from tests.oracle.intake import Row
-from tests.oracle.relational import Combination, Last, LastPer, Now, Query, Range, Reference, Tables, Unbounded, combinations, live
+from tests.oracle.relational import (
+    Combination,
+    Last,
+    LastPer,
+    Now,
+    Query,
+    Range,
+    Reference,
+    Tables,
+    Unbounded,
+    combinations,
+    live,
+)
 
 #: How a row is told from others in a combination.
 NUMBER = "_number"
@@ -28,10 +40,12 @@ def outer_results(
     columns: Mapping[str, Sequence[str]],
     end: int,
 ) -> list[tuple[int, tuple[Value, ...]]]:
-    """(`_ts`, values) with times below `end`. The WHERE of `query` is ON, or that of the SELECT in EXISTS; `columns` are those by alias."""
+    """(`_ts`, values) with times below `end`. The WHERE of `query` is ON, or that of the SELECT in EXISTS; `columns`
+    are those by alias."""
     named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
     found = sorted(
-        ((newest, values) for newest, values in combinations(query, named, tables) if newest is not None), key=lambda one: one[0].number
+        ((newest, values) for newest, values in combinations(query, named, tables) if newest is not None),
+        key=lambda one: one[0].number,
     )
     left, right = query.references
     kept = {"LEFT": (left,), "RIGHT": (right,), "FULL": (left, right)}.get(kind, (left,))
@@ -56,11 +70,14 @@ def outer_results(
                     if ts is not None and ts < end:
                         made.append((ts, {reference.alias: row.values, partner.alias: nothing}))
     conditions, outputs = [compiled(c) for c in where], [compiled(e) for _, e in query.outputs]
-    results = [(ts, tuple(o(values) for o in outputs)) for ts, values in made if all(c(values) is True for c in conditions)]
+    results = [
+        (ts, tuple(o(values) for o in outputs)) for ts, values in made if all(c(values) is True for c in conditions)
+    ]
     return sorted(results, key=lambda one: one[0])
 
 
-#: What a result of several joins has, and lacks: its aliases, and (alias whose row has no partner, the aliases of partners, conditions).
+#: What a result of several joins has, and lacks: its aliases, and (alias whose row has no partner, the aliases of
+#: partners, conditions).
 Lack = tuple[str, frozenset[str], tuple[Expression, ...]]
 Kind = tuple[frozenset[str], tuple[Lack, ...]]
 #: A punctuation: no further row of a stream has this value in this column, since an instant.
@@ -70,8 +87,8 @@ Closing = tuple[str, str, Value, int]
 def kinds(first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]) -> list[Kind]:
     """What results of joins, read from left to right, have and lack.
 
-    ON of an outer join reads the joined alias and one other, and does not hold where that has no row. The partners of a row that RIGHT or
-    FULL keeps are combinations of all that comes with every row of that other alias.
+    ON of an outer join reads the joined alias and one other, and does not hold where that has no row. The partners of a
+    row that RIGHT or FULL keeps are combinations of all that comes with every row of that other alias.
     """
     found: list[Kind] = [(frozenset((first,)), ())]
     for alias, (join, on) in joins.items():
@@ -92,7 +109,9 @@ def kinds(first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]) -> 
     return found
 
 
-def joined_on(here: frozenset[str], first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]) -> list[Expression]:
+def joined_on(
+    here: frozenset[str], first: str, joins: Mapping[str, tuple[str, Sequence[Expression]]]
+) -> list[Expression]:
     """ON of all aliases that are joined to another one of these."""
     order = [a for a in (first, *joins) if a in here]
     return [c for a in order[1:] for c in joins[a][1]]
@@ -108,12 +127,13 @@ def tree_results(
     declared: frozenset[str] = frozenset(),
     heard: Mapping[str, int] | None = None,
 ) -> list[tuple[int, tuple[Value, ...]]]:
-    """Joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of `query`.
+    """Joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of
+    `query`.
 
-    A result has some of the references; what it lacks is judged between a row and its partners alone. It is there at the newest of its
-    rows and of the instants at which that is certain; at the end of a run an instant is certain if it is not after the newest row of
-    these streams, or the last heartbeat, which `heard` has by stream. `tests` are EXISTS and NOT EXISTS: (which, what it looks at,
-    conditions). `declared` are the streams with punctuations.
+    A result has some of the references; what it lacks is judged between a row and its partners alone. It is there at
+    the newest of its rows and of the instants at which that is certain; at the end of a run an instant is certain if it
+    is not after the newest row of these streams, or the last heartbeat, which `heard` has by stream. `tests` are EXISTS
+    and NOT EXISTS: (which, what it looks at, conditions). `declared` are the streams with punctuations.
     """
     named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
     references = {r.alias: r for r in query.references} | {r.alias: r for _, r, _ in tests}
@@ -180,14 +200,23 @@ def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[R
         return None
     assert isinstance(window, Last | LastPer)
     same = window.columns if isinstance(window, LastPer) else ()
-    later = [r for r in rows if r.stream == row.stream and r.number > row.number and all(r.values[c] == row.values[c] for c in same)]
+    later = [
+        r
+        for r in rows
+        if r.stream == row.stream and r.number > row.number and all(r.values[c] == row.values[c] for c in same)
+    ]
     return later[window.count - 1].ts if len(later) >= window.count else None
 
 
 def closed_at(
-    lack: Lack, sources: Mapping[str, str], row: Row, closings: Sequence[Closing], declared: frozenset[str] = frozenset()
+    lack: Lack,
+    sources: Mapping[str, str],
+    row: Row,
+    closings: Sequence[Closing],
+    declared: frozenset[str] = frozenset(),
 ) -> int | None:
-    """When punctuations have closed the partners of a row, which are rows of one stream; None: they never do. Nothing equals NULL."""
+    """When punctuations have closed the partners of a row, which are rows of one stream; None: they never do. Nothing
+    equals NULL."""
     about, others, on = lack
     if len(others) > 1:
         return None
@@ -196,7 +225,11 @@ def closed_at(
     pinned = {pair[other]: row.values[pair[about]] for pair in pairs if pair.keys() == {about, other}}
     if sources[other] in declared and None in pinned.values():
         return row.ts
-    found = [max(ts, row.ts) for stream, column, value, ts in closings if stream == sources[other] and pinned.get(column) == value]
+    found = [
+        max(ts, row.ts)
+        for stream, column, value, ts in closings
+        if stream == sources[other] and pinned.get(column) == value
+    ]
     return min(found, default=None)
 
 
@@ -228,7 +261,11 @@ def live_outer(
         found: list[Combination] = []
         met: set[int] = set()
         for left in made:
-            pairs = [at for at, values in enumerate(right) if all(c({**left, reference.alias: values}) is True for c in conditions)]
+            pairs = [
+                at
+                for at, values in enumerate(right)
+                if all(c({**left, reference.alias: values}) is True for c in conditions)
+            ]
             found += [{**left, reference.alias: right[at]} for at in pairs]
             met |= set(pairs)
             if not pairs and join in ("LEFT", "FULL"):

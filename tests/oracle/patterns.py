@@ -1,9 +1,9 @@
 """Event patterns over whole inputs: every assignment of events to names is tried, in plain loops.
 
-Answer   `cut` splits rows into traces and finds violations, event by event, from the definitions. `matches` tries every assignment
-         of one trace. `answer` puts both together: the results of one query in the order of delivery.
-Limits   Exponential in the number of names. Expressions and rules are this module's own plain data, so that it shares no code with
-         the engine but the words.
+Answer   `cut` splits rows into traces and finds violations, event by event, from the definitions. `matches` tries every
+         assignment of one trace. `answer` puts both together: the results of one query in the order of delivery.
+Limits   Exponential in the number of names. Expressions and rules are this module's own plain data, so that it shares
+         no code with the engine but the words.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Query:
 
 @dataclass(frozen=True)
 class Match:
-    """`bound` maps names to places in the total order; `last` is the place of the newest event, `due` a NOT's that stands last."""
+    """`bound` maps names to places in the total order; `last` is the place of the newest event, `due` a NOT's that
+    stands last."""
 
     bound: Mapping[str, int]
     ts: int
@@ -188,7 +189,9 @@ class Cut:
 def closure(types: set[Any], rules: Sequence[Any]) -> set[Any]:
     found = set(types)
     while True:
-        more = {r.types[-1] for r in rules if r.kind in ("require", "if") and not r.negated and set(r.types[:-1]) <= found} - found
+        more = {
+            r.types[-1] for r in rules if r.kind in ("require", "if") and not r.negated and set(r.types[:-1]) <= found
+        } - found
         if not more:
             return found
         found |= more
@@ -224,7 +227,9 @@ def _has_cycle(nodes: set[Any], edges: set[tuple[Any, Any]]) -> bool:
     return False
 
 
-def cut(rows: Sequence[Row], rules: Sequence[Any], partition: Sequence[str], kind: str, time: str, check: bool = True) -> Cut:
+def cut(
+    rows: Sequence[Row], rules: Sequence[Any], partition: Sequence[str], kind: str, time: str, check: bool = True
+) -> Cut:
     """Rows in total order, as traces; with `check` violations are found and left out."""
     begins = {b for r in rules if r.kind == "begin" for b in r.types}
     ends = {e for r in rules if r.kind == "end" for e in r.types}
@@ -280,7 +285,8 @@ def answer(
     start: int | None = None,
     upto: int | None = None,
 ) -> list[Match]:
-    """The query's results in the order of delivery. `start`: earlier rows do not exist for it. `upto`: the newest row, at a
+    """The query's results in the order of delivery. `start`: earlier rows do not exist for it. `upto`: the newest row,
+    at a
     bounded end."""
     names = names_of(query.expression)
     never = len(rows) + 1

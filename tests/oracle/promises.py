@@ -1,9 +1,10 @@
 """Punctuations, row by row: which rows break a promise, and until when a group can get results.
 
-Answer   `violations` are the rows that a promise before them covers, `heartbeat_violations` those that break a heartbeat. `last_instant` is
-         the last instant at which a result with a value of the grouping column can come, by the rule of docs/punctuations.md, with truth
-         values, instant by instant.
-Limits   Rows are mappings. A promise has a condition on rows, and stands after a row of its stream or after all rows of an instant.
+Answer   `violations` are the rows that a promise before them covers, `heartbeat_violations` those that break a
+         heartbeat. `last_instant` is the last instant at which a result with a value of the grouping column can come,
+         by the rule of docs/punctuations.md, with truth values, instant by instant.
+Limits   Rows are mappings. A promise has a condition on rows, and stands after a row of its stream or after all rows of
+         an instant.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Placed:
 
 
 def violations(rows: Sequence[Placed], promises: Sequence[Promise], keys: Mapping[str, tuple[str, ...]]) -> set[Place]:
-    """The places of rows that break a promise; after every row of a stream with a key, its key is promised, violation or not."""
+    """The places of rows that break a promise; after every row of a stream with a key, its key is promised, violation
+    or not."""
     found: set[Place] = set()
     for row in rows:
         before = [p for p in promises if p.stream == row.stream and p.place < row.place]
@@ -77,7 +79,8 @@ def violations(rows: Sequence[Placed], promises: Sequence[Promise], keys: Mappin
 
 
 def heartbeat_violations(source: Sequence[tuple[str, int]]) -> set[int]:
-    """The numbers of rows that break a heartbeat. `source` has rows and heartbeats in its own order: ("row", event time), or ("beat", the
+    """The numbers of rows that break a heartbeat. `source` has rows and heartbeats in its own order: ("row", event
+    time), or ("beat", the
     instant up to which no row comes any more)."""
     found: set[int] = set()
     for number, (kind, ts) in enumerate(source):
@@ -88,7 +91,8 @@ def heartbeat_violations(source: Sequence[tuple[str, int]]) -> set[int]:
 
 
 def end_of(source: Sequence[tuple[str, int]]) -> int:
-    """How far a stream has come when a bounded run ends: to its newest row, also one that is refused, or to its last heartbeat."""
+    """How far a stream has come when a bounded run ends: to its newest row, also one that is refused, or to its last
+    heartbeat."""
     return max(instant for _, instant in source)
 
 
@@ -152,7 +156,10 @@ class World:
         for row in self.stored(alias, now):
             if any(row.values[column] != value for column, value in pins.items()):
                 continue
-            below = [self.new_and_old(child, at, above | {alias}, now) for child, at in self.children(alias, row.values, above)]
+            below = [
+                self.new_and_old(child, at, above | {alias}, now)
+                for child, at in self.children(alias, row.values, above)
+            ]
             if all(one_new or one_old for one_new, one_old in below) and any(one_new for one_new, _ in below):
                 new = True
             if all(one_old for _, one_old in below):
@@ -177,7 +184,8 @@ class World:
         return max([since, *(now for now in instants if self.value_is_alive(roots, now))])
 
     def last_instant(self, roots: Mapping[str, Mapping[str, object]], instants: Sequence[int]) -> int | None:
-        """The last of some instants at which the root is alive, if it is dead at a later one of them; None: it lives on."""
+        """The last of some instants at which the root is alive, if it is dead at a later one of them; None: it lives
+        on."""
         alive = [now for now in instants if self.value_is_alive(roots, now)]
         if not alive or alive[-1] == instants[-1]:
             return None

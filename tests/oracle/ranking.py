@@ -1,8 +1,9 @@
-"""The first rows of partitions in plain loops: of rows, of combinations and of groups, at an instant or when a window is over.
+"""The first rows of partitions in plain loops: of rows, of combinations and of groups, at an instant or when a window
+is over.
 
-Answer   `first` numbers items within their partitions and gives the first ones; `live_rows` the rows of a stream in their window
-         at an instant; `groups_at` the groups of live rows, `window_groups` those of all windows that hold a row. `apply` is the
-         table that a changelog makes.
+Answer   `first` numbers items within their partitions and gives the first ones; `live_rows` the rows of a stream in
+         their window at an instant; `groups_at` the groups of live rows, `window_groups` those of all windows that hold
+         a row. `apply` is the table that a changelog makes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def groups_at(rows: Sequence[Row]) -> list[tuple[Any, int, int | None, int]]:
     return [(k, len(m), total(m), min(row[2] for row in m)) for k, m in by.items()]
 
 
-def window_groups(rows: Sequence[Row], kind: str, spans: Sequence[int], now: int) -> list[tuple[int, Any, int, int | None, int]]:
+def window_groups(
+    rows: Sequence[Row], kind: str, spans: Sequence[int], now: int
+) -> list[tuple[int, Any, int, int | None, int]]:
     """(window_end, k, count, sum, time of the oldest row) of all windows with rows up to an instant."""
     by: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
@@ -61,7 +64,9 @@ def window_groups(rows: Sequence[Row], kind: str, spans: Sequence[int], now: int
     return [(end, *group) for (_, end), members in by.items() for group in groups_at(members)]
 
 
-def followed(rows: Sequence[Row], function: str, keyed: bool, distance: int = 1, otherwise: int | None = None) -> list[int | None]:
+def followed(
+    rows: Sequence[Row], function: str, keyed: bool, distance: int = 1, otherwise: int | None = None
+) -> list[int | None]:
     """Per row, v of an earlier row of its partition, or of the row itself."""
     found: list[int | None] = []
     before: dict[Any, list[int | None]] = {}

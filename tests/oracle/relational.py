@@ -91,9 +91,15 @@ Combination = dict[str, Values]
 
 
 def answer(
-    query: Query, rows: Sequence[Row], tables: Tables | None = None, *, start: int | None = None, stop: int | None = None
+    query: Query,
+    rows: Sequence[Row],
+    tables: Tables | None = None,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
 ) -> list[Result]:
-    """All results. A query that starts at `start` sees only newer rows; one that stops gives nothing newer than `stop`."""
+    """All results. A query that starts at `start` sees only newer rows; one that stops gives nothing newer than
+    `stop`."""
     outputs = [compiled(e) for _, e in query.outputs]
     seen = [r for r in rows if start is None or r.ts > start]
     found = [
@@ -109,7 +115,9 @@ def combinations(query: Query, rows: Sequence[Row], tables: Tables) -> list[tupl
     return list(_combinations(query, rows, tables, None))
 
 
-def found_combinations(query: Query, rows: Sequence[Row], tables: Tables | None, *, start: int | None = None) -> list[Combination]:
+def found_combinations(
+    query: Query, rows: Sequence[Row], tables: Tables | None, *, start: int | None = None
+) -> list[Combination]:
     """Every combination that the join reports, whenever it does."""
     seen = [r for r in rows if start is None or r.ts > start]
     return [combination for newest, combination in _combinations(query, seen, tables or {}, None) if newest is not None]
@@ -120,7 +128,9 @@ def live(query: Query, rows: Sequence[Row], tables: Tables | None, now: int) -> 
     return [combination for _, combination in _combinations(query, [r for r in rows if r.ts <= now], tables or {}, now)]
 
 
-def _combinations(query: Query, rows: Sequence[Row], tables: Tables, now: int | None) -> Iterator[tuple[Row | None, Combination]]:
+def _combinations(
+    query: Query, rows: Sequence[Row], tables: Tables, now: int | None
+) -> Iterator[tuple[Row | None, Combination]]:
     """Combinations with their newest row; windows are judged at `now`, or, without it, at the newest row."""
     numbers = {r.source: [row.number for row in rows if row.stream == r.source] for r in query.references}
     names = [r.alias for r in query.references]
@@ -129,7 +139,8 @@ def _combinations(query: Query, rows: Sequence[Row], tables: Tables, now: int | 
     for condition in query.where:
         due[max((names.index(a) for a in aliases(condition)), default=0)].append(compiled(condition))
     candidates: list[list[Row] | list[Values]] = [
-        list(tables[r.source]) if r.window is None else [row for row in rows if row.stream == r.source] for r in query.references
+        list(tables[r.source]) if r.window is None else [row for row in rows if row.stream == r.source]
+        for r in query.references
     ]
 
     def inside(reference: Reference, row: Row, newest: Row) -> bool:
@@ -138,7 +149,9 @@ def _combinations(query: Query, rows: Sequence[Row], tables: Tables, now: int | 
         if isinstance(reference.window, Last):
             all_numbers = numbers[reference.source]
             before = bisect_right(all_numbers, row.number)
-            return (bisect_right(all_numbers, newest.number) if now is None else len(all_numbers)) - before < reference.window.count
+            return (
+                bisect_right(all_numbers, newest.number) if now is None else len(all_numbers)
+            ) - before < reference.window.count
         if isinstance(reference.window, Now):
             return row.number == newest.number and (now is None or row.ts == now)
         if isinstance(reference.window, LastPer):

@@ -1,7 +1,8 @@
 """Templates and requests, by looking at every row for every request.
 
-Answer   `answer(template, ask, rows, now)` is what a request gets at an instant: the ad-hoc query over the template's rows, "Aggregates" of
-         docs/semantics.md at `now`. Rows are in the order of the output columns that the request names.
+Answer   `answer(template, ask, rows, now)` is what a request gets at an instant: the ad-hoc query over the template's
+         rows, "Aggregates" of docs/semantics.md at `now`. Rows are in the order of the output columns that the request
+         names.
 Limits   Grouping columns are columns of the stream.
 """
 
@@ -44,7 +45,9 @@ def answer(template: Template, ask: Ask, rows: Sequence[Row], now: int) -> list[
         query,
         references=(reference,),
         where=(*query.where, *ask.conditions),
-        outputs=tuple((name, named[name]) for name in (*ask.group_by, *(c for c in ask.columns if c not in ask.group_by))),
+        outputs=tuple(
+            (name, named[name]) for name in (*ask.group_by, *(c for c in ask.columns if c not in ask.group_by))
+        ),
         group_by=tuple(named[name] for name in ask.group_by),
     )
     table = aggregate(asked, live(asked, rows, None, now))

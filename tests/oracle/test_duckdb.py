@@ -39,7 +39,11 @@ def declare(connection: duckdb.DuckDBPyConnection, case: Case, taken: Intake) ->
     for spec in case.streams:
         rows = [r for r in taken.rows if r.stream == spec.name]
         table = arrow_table(spec.columns, [tuple(r.values.values()) for r in rows])
-        for name, values in (("_ts", [r.ts for r in rows]), ("_number", [r.number for r in rows]), ("_rank", [r.rank for r in rows])):
+        for name, values in (
+            ("_ts", [r.ts for r in rows]),
+            ("_number", [r.number for r in rows]),
+            ("_rank", [r.rank for r in rows]),
+        ):
             table = table.append_column(name, pa.array(values, pa.int64()))
         connection.register(spec.name, table)
 
@@ -86,7 +90,9 @@ def at_instant(query: QuerySpec, r: Reference, now: int) -> list[str]:
     if isinstance(r.window, Range):
         present.append(f"{now} - {r.alias}._ts <= {r.window.micros}")
     if isinstance(r.window, Last):
-        present.append(f"(SELECT count(*) FROM {r.source} w WHERE w._ts <= {now} AND w._number > {r.alias}._number) < {r.window.count}")
+        present.append(
+            f"(SELECT count(*) FROM {r.source} w WHERE w._ts <= {now} AND w._number > {r.alias}._number) < {r.window.count}"
+        )
     if isinstance(r.window, LastPer):
         newer = f"SELECT count(*) FROM {r.source} w WHERE w._ts <= {now} AND w._number > {r.alias}._number"
         present.append(f"({newer} AND {same_partition(r)}) < {r.window.count}")
@@ -122,7 +128,9 @@ def test_joins_agree_with_duckdb(connection, block):
 def outer_sql(case: Case, spec: OuterSpec) -> str:
     """An outer, semi or anti join in DuckDB's own words: (values, `_ts`) of results that are certain at some time."""
     left, right = spec.references
-    pairs = [render(c, duckdb=True) for c in spec.join.where] + [c for r in spec.references for c in in_window(spec.join, r)]
+    pairs = [render(c, duckdb=True) for c in spec.join.where] + [
+        c for r in spec.references for c in in_window(spec.join, r)
+    ]
     on, newest = " AND ".join(pairs) or "TRUE", largest(spec.join, "_ts")
     rest = "".join(f" AND {render(c, duckdb=True)}" for c in spec.where)
     if "EXISTS" in spec.kind:
@@ -163,7 +171,9 @@ def test_outer_joins_agree_with_duckdb(connection, block):
         found = [tuple(row.values()) for row in plain_rows([connection.sql(outer_sql(case, spec)).to_arrow_table()])]
         end = taken.frontiers[-1] or 0
         right = Counter(canonical((*values, ts)) for ts, values in expected_outer(case))
-        assert Counter(canonical(row) for row in found if row[-1] is not None and row[-1] < end) == right, f"seed {seed}: {spec.select()}"
+        assert Counter(canonical(row) for row in found if row[-1] is not None and row[-1] < end) == right, (
+            f"seed {seed}: {spec.select()}"
+        )
         compared += len(right)
     assert compared > 100
 
@@ -193,7 +203,8 @@ def test_aggregates_agree_with_duckdb(connection, block):
 
 
 def _whole(value: Value) -> Value:
-    # DuckDB's SUM of integers is a HUGEINT, which arrives as a decimal without digits after the point. Ours is a BIGINT.
+    # DuckDB's SUM of integers is a HUGEINT, which arrives as a decimal without digits after the point. Ours is a
+    # BIGINT.
     if not isinstance(value, Decimal) or value.as_tuple().exponent != 0:
         return value
     return int(value) if -(2**63) <= value < 2**63 else None
@@ -207,21 +218,26 @@ def live_rows(r: Reference, now: int) -> str:
     if isinstance(r.window, Range):
         condition = f" AND {now} - _ts <= {r.window.micros}"
     elif isinstance(r.window, Last | LastPer):
-        keys = f"PARTITION BY {', '.join(f'{r.source}.{c}' for c in r.window.columns)} " if isinstance(r.window, LastPer) else ""
+        keys = (
+            f"PARTITION BY {', '.join(f'{r.source}.{c}' for c in r.window.columns)} "
+            if isinstance(r.window, LastPer)
+            else ""
+        )
         condition = f" QUALIFY row_number() OVER ({keys}ORDER BY _number DESC) <= {r.window.count}"
     return f"(SELECT * FROM {r.source} WHERE _ts <= {now}{condition}) {r.alias}"
 
 
 def live_text(spec: LiveSpec, now: int) -> str:
     join = spec.tree.join
-    text = (
-        f"SELECT {', '.join(f'{render(e, duckdb=True)} AS {name}' for name, e in join.outputs)} FROM {live_rows(join.references[0], now)}"
-    )
+    selected = ", ".join(f"{render(e, duckdb=True)} AS {name}" for name, e in join.outputs)
+    text = f"SELECT {selected} FROM {live_rows(join.references[0], now)}"
     for r, (how, on) in zip(join.references[1:], spec.tree.joins, strict=True):
         text += f" {how} JOIN {live_rows(r, now)} ON {' AND '.join(render(c, duckdb=True) for c in on) or 'TRUE'}"
     where = [render(c, duckdb=True) for c in join.where]
     for which, r, on in spec.tree.tests:
-        where.append(f"{which} (SELECT 1 FROM {live_rows(r, now)} WHERE {' AND '.join(render(c, duckdb=True) for c in on) or 'TRUE'})")
+        where.append(
+            f"{which} (SELECT 1 FROM {live_rows(r, now)} WHERE {' AND '.join(render(c, duckdb=True) for c in on) or 'TRUE'})"
+        )
     text += f" WHERE {' AND '.join(where)}" if where else ""
     return text + (f" GROUP BY {', '.join(render(e, duckdb=True) for e in spec.group_by)}" if spec.group_by else "")
 
@@ -234,6 +250,8 @@ def test_outer_joins_of_live_rows(connection: duckdb.DuckDBPyConnection) -> None
         declare(connection, case, case.intake(spec))  # type: ignore[arg-type]
         for now, table in sorted(live_tables(case).items())[:4]:
             found = plain_rows([connection.sql(live_text(spec, now)).to_arrow_table()])
-            assert Counter(canonical(row.values()) for row in found) == Counter(map(canonical, table.values())), f"{seed} at {now}"
+            assert Counter(canonical(row.values()) for row in found) == Counter(map(canonical, table.values())), (
+                f"{seed} at {now}"
+            )
             compared += len(found)
     assert compared > 100

@@ -18,7 +18,9 @@ def arrive(*rows: tuple[str, float], order: str = "", lateness: float = 0, closi
     """Rows `(stream, seconds)` in one epoch; each is named after its stream and time (`a@0`)."""
     names = order or "".join(sorted({name for name, _ in rows}))
     streams = [Stream(name, lateness=round(lateness * SECOND)) for name in names]
-    values = {name: [{"ts": round(t * SECOND), "id": f"{n}@{t:g}", "x": t} for n, t in rows if n == name] for name in names}
+    values = {
+        name: [{"ts": round(t * SECOND), "id": f"{n}@{t:g}", "x": t} for n, t in rows if n == name] for name in names
+    }
     return intake(streams, [Epoch(values, closing=closing)], frozenset(names))
 
 
@@ -79,7 +81,9 @@ def test_different_speeds():
 
 
 @pytest.mark.parametrize(
-    ("order", "right"), [("ts", {("s@2", "t@3", 3.0), ("s@3", "t@3", 3.0)}), ("st", {("s@3", "t@3", 3.0)})], ids=["T first", "S first"]
+    ("order", "right"),
+    [("ts", {("s@2", "t@3", 3.0), ("s@3", "t@3", 3.0)}), ("st", {("s@3", "t@3", 3.0)})],
+    ids=["T first", "S first"],
 )
 def test_ties_with_rows(order, right):
     taken = arrive(("s", 2), ("s", 3), ("t", 3), order=order)
@@ -100,7 +104,11 @@ def test_late_is_judged_by_where_the_epoch_began():
         return {"ts": round(t * SECOND)}
 
     stream = Stream("a", lateness=2 * SECOND)
-    epochs = [Epoch({"a": [row(10), row(1)]}), Epoch({"a": [row(8), row(7.999999), row(20), row(9)]}), Epoch({"a": [row(9)]}, closing=True)]
+    epochs = [
+        Epoch({"a": [row(10), row(1)]}),
+        Epoch({"a": [row(8), row(7.999999), row(20), row(9)]}),
+        Epoch({"a": [row(9)]}, closing=True),
+    ]
     taken = intake([stream], epochs, frozenset("a"))
     # The second epoch begins with horizon 8: 8 is in time, just below is late; 9 is below 20 - 2 but came with it.
     assert [v["ts"] / SECOND for _, v in taken.dead["a"]] == [7.999999, 9]
@@ -173,7 +181,9 @@ def test_a_query_sees_only_what_comes_after_its_start():
 # ---- aggregates
 
 
-def counting(window: Window, emit: Emit, *outputs: tuple[str, object], group: bool = True, having: object = None) -> Query:
+def counting(
+    window: Window, emit: Emit, *outputs: tuple[str, object], group: bool = True, having: object = None
+) -> Query:
     groups = (Col("a", "k", "STRING"),) if group else ()
     return Query((Reference("a", "a", window),), (), (*(("k", g) for g in groups), *outputs), groups, having, emit=emit)
 
@@ -211,7 +221,9 @@ def test_rows_windows_count_before_filters():
 
 def test_without_group_by_there_is_always_one_group():
     value = Col("a", "v", "BIGINT")
-    query = counting(seconds(1), Emit(), ("n", Agg("COUNT")), ("m", Agg("MAX", value)), ("d", Agg("AVG", value)), group=False)
+    query = counting(
+        seconds(1), Emit(), ("n", Agg("COUNT")), ("m", Agg("MAX", value)), ("d", Agg("AVG", value)), group=False
+    )
     assert list(table_at(query, grouped().rows, None, 7 * SECOND).values()) == [(0, None, None)]
 
 
@@ -235,9 +247,14 @@ def test_on_close_counts_the_whole_bucket_once():
     rows = [{"ts": round(t * SECOND)} for t in (0.1, 0.9, 1.0, 1.2, 2.5)]
     taken = intake([Stream("a")], [Epoch({"a": rows}, closing=True)], frozenset("a"))
     bucket = Call("date_trunc:second", (Col("a", "ts", "TIMESTAMP"),))
-    query = Query((Reference("a", "a", seconds(0)),), (), (("b", bucket), ("n", Agg("COUNT"))), (bucket,), emit=Emit("close"))
+    query = Query(
+        (Reference("a", "a", seconds(0)),), (), (("b", bucket), ("n", Agg("COUNT"))), (bucket,), emit=Emit("close")
+    )
     # The bucket of second 2 is still open at the bounded end.
-    assert closed_groups(query, taken.rows, None, taken.frontiers) == [(SECOND - 1, (0, 2)), (2 * SECOND - 1, (SECOND, 2))]
+    assert closed_groups(query, taken.rows, None, taken.frontiers) == [
+        (SECOND - 1, (0, 2)),
+        (2 * SECOND - 1, (SECOND, 2)),
+    ]
 
 
 def test_distinct_is_group_by_everything():

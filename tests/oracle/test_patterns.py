@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eddyline.model.constraint import Rule
+from eddyline.model.patterns.constraint import Rule
 from tests.oracle.patterns import Group, Leaf, Query, answer, cut
 
 

@@ -31,14 +31,19 @@ def drawn(rng: Random, cyclic: bool, wide: bool) -> World:
 
 
 def can_come(world: World, roots: Mapping[str, Mapping[str, object]]) -> bool:
-    """Whether some rows that no promise forbids, 9 among their values, would make a result with the root and a new row."""
+    """Whether some rows that no promise forbids, 9 among their values, would make a result with the root and a new
+    row."""
     choices = []
     for reference in world.references:
         new = [dict(zip("kj", values, strict=True)) for values in product((*VALUES, 9), repeat=2)]
         new = [row for row in new if not any(p.stream == reference.stream and p.covers(row) for p in world.promises)]
-        rows = [(False, row.values) for row in world.rows if row.stream == reference.stream] + [(True, row) for row in new]
+        rows = [(False, row.values) for row in world.rows if row.stream == reference.stream] + [
+            (True, row) for row in new
+        ]
         fixed = roots.get(reference.alias, {})
-        choices.append([(is_new, row) for is_new, row in rows if all(row[column] == value for column, value in fixed.items())])
+        choices.append(
+            [(is_new, row) for is_new, row in rows if all(row[column] == value for column, value in fixed.items())]
+        )
     for chosen in product(*choices):
         one = {reference.alias: row for reference, (_, row) in zip(world.references, chosen, strict=True)}
         if any(is_new for is_new, _ in chosen) and all(one[a][x] == one[b][y] for a, x, b, y in world.equalities):
@@ -53,7 +58,10 @@ def test_the_rule_says_what_can_come(cyclic: bool, wide: bool) -> None:
     for seed in range(120):
         world = drawn(Random(seed), cyclic, wide)
         for value in VALUES:
-            for roots in ({"r0": {"k": value}, "r1": {"k": value}}, {"r1": {"j": value}} if len(world.references) == 2 else {}):
+            for roots in (
+                {"r0": {"k": value}, "r1": {"k": value}},
+                {"r1": {"j": value}} if len(world.references) == 2 else {},
+            ):
                 if roots:
                     found[world.value_is_alive(roots, NOW), can_come(world, roots)] += 1
     assert found[True, True] > 50 and found[False, False] > 25

@@ -1,7 +1,7 @@
 """The slow, obvious price of a join tree, and every tree: what the planner's searches are compared with.
 
-Trees are nested tuples of stream numbers. A node's partial results are counted origin by origin and probe by probe, over all
-orders; nothing is shared with the code under test.
+Trees are nested tuples of stream numbers. A node's partial results are counted origin by origin and probe by probe,
+over all orders; nothing is shared with the code under test.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def born(rates: list[float], rows: list[float], selectivity: list[list[float]], 
     return sum(rates[newest] * prod(rows[other] for other in streams if other != newest) for newest in streams) * inside
 
 
-def price(tree: Tree, rates, rows, selectivity, insert, delete, join, probe=0.0, link=0.0, is_root=True) -> tuple[float, float]:
+def price(
+    tree: Tree, rates, rows, selectivity, insert, delete, join, probe=0.0, link=0.0, is_root=True
+) -> tuple[float, float]:
     """(CPU, memory) of a tree, with the best probe order of every origin of every node."""
     if isinstance(tree, int):
         return rates[tree] * (insert + delete), rows[tree]

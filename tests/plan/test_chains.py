@@ -6,8 +6,8 @@ import pytest
 
 from eddyline.errors import PlanProblem
 from eddyline.language import bind_script
-from eddyline.plan.routing import Routing, RoutingTable
-from eddyline.plan.shares import route_all
+from eddyline.plan.shards.routing import Routing, RoutingTable
+from eddyline.plan.shards.shares import route_all
 
 STREAMS = "".join(f"CREATE STREAM {name} (k INT, v INT, d DOUBLE, ts TIMESTAMP) WITH (time = 'ts');" for name in "abc")
 JOINED = "CREATE STREAM j AS SELECT a.k AS k, b.k AS k2, a.v AS v, b.v AS w FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.k = b.k;"
@@ -16,7 +16,9 @@ JOINED = "CREATE STREAM j AS SELECT a.k AS k, b.k AS k2, a.v AS v, b.v AS w FROM
 def routed(text: str, old: RoutingTable | None = None) -> RoutingTable:
     job = bind_script(STREAMS + text)
     records = {} if old is None else {name: old.record(name) for name in old.routings}
-    return route_all(job.queries, [s.name for s in job.streams], {}, 4, records, steps=None if old is None else old.steps)
+    return route_all(
+        job.queries, [s.name for s in job.streams], {}, 4, records, steps=None if old is None else old.steps
+    )
 
 
 def chain(routing: Routing) -> str:
@@ -29,13 +31,19 @@ def chain(routing: Routing) -> str:
         # Groups contain the key of the join.
         (JOINED + "CREATE QUERY q AS SELECT k, w, count(*) AS n FROM j GROUP BY k, w", "j by j.k"),
         # Another name of the same key.
-        (JOINED + "CREATE QUERY q AS SELECT j.v FROM j [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE j.k2 = c.k", "j by j.k"),
+        (
+            JOINED + "CREATE QUERY q AS SELECT j.v FROM j [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE j.k2 = c.k",
+            "j by j.k",
+        ),
         # A function of the key.
         (JOINED + "CREATE QUERY q AS SELECT k % 10 AS r, count(*) AS n FROM j GROUP BY k % 10", "j by j.k % 10"),
         # Rows that no other row has to meet.
         (JOINED + "CREATE QUERY q AS SELECT k FROM j WHERE v > 1", "j by any key"),
         # Parts of groups are merged when their window ends.
-        (JOINED + "CREATE QUERY q AS SELECT window_end, count(*) AS n FROM j GROUP BY TUMBLE(_ts, '1 second')", "j by any key"),
+        (
+            JOINED + "CREATE QUERY q AS SELECT window_end, count(*) AS n FROM j GROUP BY TUMBLE(_ts, '1 second')",
+            "j by any key",
+        ),
         (
             "CREATE QUERY q AS SELECT k, count(*) AS n FROM (SELECT k, v FROM a UNION ALL SELECT v, k FROM b) u GROUP BY k",
             "_q-1 by _q-1.k",
@@ -49,7 +57,10 @@ def chain(routing: Routing) -> str:
             "CREATE QUERY q AS SELECT l.k, lag(l.v) OVER (PARTITION BY l.k ORDER BY l._ts) AS p FROM (SELECT k, v FROM a) l",
             "_q-1 by _q-1.k",
         ),
-        ("CREATE QUERY q AS SELECT a.k, b.v FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k", "_q-1 by any key"),
+        (
+            "CREATE QUERY q AS SELECT a.k, b.v FROM a [RANGE 1 SECOND] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k",
+            "_q-1 by any key",
+        ),
         # Rows of an outer join keep the key of the side that is always there.
         (
             "CREATE QUERY q AS SELECT x.k, count(*) AS n FROM "
@@ -151,7 +162,9 @@ def test_a_query_that_comes_later_takes_the_keys_that_are_there() -> None:
     assert apart.routings["p"] == old.routings["p"]
     # What has begun in one shard stays there.
     alone = routed("CREATE STREAM s AS SELECT k, v FROM a;")
-    later = routed("CREATE STREAM s AS SELECT k, v FROM a; CREATE QUERY q AS SELECT k, count(*) AS n FROM s GROUP BY k", alone)
+    later = routed(
+        "CREATE STREAM s AS SELECT k, v FROM a; CREATE QUERY q AS SELECT k, count(*) AS n FROM s GROUP BY k", alone
+    )
     assert later.routings["q"].cells == 1 and chain(later.routings["q"]) == "chain: in one shard, as _s is"
 
 
@@ -159,7 +172,10 @@ def test_a_job_with_two_steps_takes_queries_by_other_keys() -> None:
     first = JOINED + "CREATE QUERY p AS SELECT w, count(*) AS n FROM j GROUP BY w;"
     old = routed(first)
     assert old.steps == 2
-    second = first + "CREATE QUERY q AS SELECT v, count(*) AS n FROM j GROUP BY v; CREATE QUERY r AS SELECT v FROM j WHERE v > 1;"
+    second = (
+        first
+        + "CREATE QUERY q AS SELECT v, count(*) AS n FROM j GROUP BY v; CREATE QUERY r AS SELECT v FROM j WHERE v > 1;"
+    )
     both = routed(second, old)
     assert both.routings["p"].steps == old.routings["p"].steps and both.bits("p") == old.bits("p")
     assert both.routings["q"].step == 1 and both.routings["r"].step == 0
@@ -171,7 +187,10 @@ def test_a_job_with_two_steps_takes_queries_by_other_keys() -> None:
 
 
 def test_a_crowd_of_queries_over_one_stream_is_in_one_shard() -> None:
-    crowd = "".join(f"CREATE QUERY q{n} AS SELECT k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k + {n} = b.k;" for n in range(62))
+    crowd = "".join(
+        f"CREATE QUERY q{n} AS SELECT k FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k + {n} = b.k;"
+        for n in range(62)
+    )
     crowd = crowd.replace("SELECT k FROM", "SELECT a.k FROM")
     before = routed(crowd)
     table = routed(crowd + "CREATE QUERY q AS SELECT x.v, count(*) AS n FROM (SELECT v FROM a) x GROUP BY x.v", before)

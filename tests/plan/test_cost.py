@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import PlanProblem
-from eddyline.plan.cost import CostModel, UnitCosts, probe_orders
-from eddyline.plan.join_graph import JoinGraph, JoinInput
-from eddyline.plan.jtree.tree import JTree
+from eddyline.plan.tree.cost import CostModel, UnitCosts, probe_orders
+from eddyline.plan.tree.join_graph import JoinGraph, JoinInput
+from eddyline.plan.tree.jtree.tree import JTree
 from tests.plan.jtree_oracle import every_tree, price, random_setting, text
 
 # The symbols of the paper's Table 1; the numbers are parameter set 1.
@@ -32,7 +32,12 @@ def test_equation_1_cpu_of_one_origin():
 
 
 def test_equation_2_cpu_of_the_mjoin():
-    expected = (LA + LB + LC) * (CI + CD) + LB * LC * SBC * W * CJ + 3 * LA * LB * LC * SABC * W**2 * CJ + 2 * LA * LB * SAB * W * CJ
+    expected = (
+        (LA + LB + LC) * (CI + CD)
+        + LB * LC * SBC * W * CJ
+        + 3 * LA * LB * LC * SABC * W**2 * CJ
+        + 2 * LA * LB * SAB * W * CJ
+    )
     assert three_streams().price(JTree.parse("(A B C)")).cpu == pytest.approx(expected, rel=1e-12)
 
 
@@ -79,11 +84,15 @@ def test_every_tree_costs_what_counting_says(streams, probe, link):
         model = model_of(rates, rows, selectivity, UnitCosts(2e-7, 3e-7, 2e-6, probe, link))
         for tree in every_tree(tuple(range(streams))):
             got = model.price(JTree.parse(text(tree)))
-            assert (got.cpu, got.memory) == pytest.approx(price(tree, rates, rows, selectivity, 2e-7, 3e-7, 2e-6, probe, link), rel=1e-9)
+            assert (got.cpu, got.memory) == pytest.approx(
+                price(tree, rates, rows, selectivity, 2e-7, 3e-7, 2e-6, probe, link), rel=1e-9
+            )
 
 
 def model_of(rates, rows, selectivity, costs: UnitCosts) -> CostModel:
-    inputs = [JoinInput.over_rows(f"s{place}", rate, held) for place, (rate, held) in enumerate(zip(rates, rows, strict=True))]
+    inputs = [
+        JoinInput.over_rows(f"s{place}", rate, held) for place, (rate, held) in enumerate(zip(rates, rows, strict=True))
+    ]
     joins = [(f"s{one}", f"s{two}", selectivity[one][two]) for one in range(len(rates)) for two in range(one)]
     return CostModel(JoinGraph.of(inputs, joins), costs)
 

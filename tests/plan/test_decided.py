@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from eddyline.language import bind_script
-from eddyline.plan.decided import finished_line
-from eddyline.plan.shares import route
+from eddyline.plan.shards.decided import finished_line
+from eddyline.plan.shards.shares import route
 
-STREAMS = ";".join(f"CREATE STREAM {name} (x BIGINT, y BIGINT, z INT, ts TIMESTAMP) WITH (time = 'ts', key = 'x')" for name in "abc")
+STREAMS = ";".join(
+    f"CREATE STREAM {name} (x BIGINT, y BIGINT, z INT, ts TIMESTAMP) WITH (time = 'ts', key = 'x')" for name in "abc"
+)
 
 
 def line(select: str, shards: int = 4) -> str:
@@ -19,13 +21,22 @@ def line(select: str, shards: int = 4) -> str:
 @pytest.mark.parametrize(
     ("select", "said"),
     [
-        ("SELECT a.x, b.y, a.ts FROM a, b WHERE a.x = b.x", "of x; not of y: results with one value of it are in several shards"),
+        (
+            "SELECT a.x, b.y, a.ts FROM a, b WHERE a.x = b.x",
+            "of x; not of y: results with one value of it are in several shards",
+        ),
         ("SELECT b.x, a.x AS other FROM a, b WHERE a.x = b.x", "of x, other"),
         # The key is computed from the column.
         ("SELECT a.x, b.z FROM a, b WHERE a.x = b.z", "of x, z"),
         # Two columns together place the rows.
-        ("SELECT a.x FROM a, b WHERE a.x = b.x AND a.y = b.y", "not of x: results with one value of it are in several shards"),
-        ("SELECT a.x, c.y FROM a, b, c WHERE a.x = b.x AND b.y = c.y", "not of x, y: results with one value of it are in several shards"),
+        (
+            "SELECT a.x FROM a, b WHERE a.x = b.x AND a.y = b.y",
+            "not of x: results with one value of it are in several shards",
+        ),
+        (
+            "SELECT a.x, c.y FROM a, b, c WHERE a.x = b.x AND b.y = c.y",
+            "not of x, y: results with one value of it are in several shards",
+        ),
         ("SELECT x, count(*) AS n FROM a GROUP BY x EMIT ON CLOSE", "each shard announces the groups that it closes"),
     ],
 )

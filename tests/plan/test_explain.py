@@ -3,7 +3,7 @@
 from eddyline.language import bind_script
 from eddyline.plan.explain import explain
 from eddyline.plan.lower import lower
-from eddyline.plan.tree_choice import choose_tree
+from eddyline.plan.tree.tree_choice import choose_tree
 
 WORLD = """
     CREATE STREAM bids (item BIGINT, bidder STRING, price DOUBLE, ts TIMESTAMP) WITH (time = 'ts');

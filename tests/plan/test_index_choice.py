@@ -14,12 +14,19 @@ from eddyline.operators.template.blocks import Codes, Field, Fields
 from eddyline.plan.index_choice.candidates import batches, count
 from eddyline.plan.index_choice.cost import IndexCostModel
 from eddyline.plan.index_choice.eprune import pruned
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.rgreedy import Steps, ranking
 from eddyline.plan.index_choice.search import METHODS, choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
-from eddyline.plan.index_costs import IndexCosts
 from eddyline.tuning import TemplateTuning
-from tests.oracle.index_choice import cheapest, compositions, price, printed_benefit, printed_request_cost, printed_rgreedy
+from tests.oracle.index_choice import (
+    cheapest,
+    compositions,
+    price,
+    printed_benefit,
+    printed_request_cost,
+    printed_rgreedy,
+)
 from tests.pace import slowness
 
 PROBING = IndexCosts(hash=0, run=0, visit=1)
@@ -28,10 +35,19 @@ EXAMPLE_2 = {"A": 0.3, "AB": 0.4, "C": 0.3}
 EXAMPLE_3 = {"A": 0.3, "AB": 0.4, "BC": 0.25, "C": 0.05}
 
 
-def workload(weights: dict[str, float], names: str = "ABC", rows: float = 16, row_rate: float = 1, values: int | None = 2048, **other: int):
+def workload(
+    weights: dict[str, float],
+    names: str = "ABC",
+    rows: float = 16,
+    row_rate: float = 1,
+    values: int | None = 2048,
+    **other: int,
+):
     """A workload whose window has 16 rows: with 4 bits the price is the dissertation's number of probed partitions."""
     attributes = [Attribute(name, other.get(name, values)) for name in names]
-    return Workload.of(attributes, [(list(on), weight, rows) for on, weight in weights.items()], row_rate, sum(weights.values()))
+    return Workload.of(
+        attributes, [(list(on), weight, rows) for on, weight in weights.items()], row_rate, sum(weights.values())
+    )
 
 
 def priced(weights: dict[str, float], *configurations: tuple[int, ...]) -> list[float]:
@@ -100,7 +116,9 @@ def test_the_worst_case_of_rgreedy() -> None:
     """Every step improves: all sets {1 … i} are priced, Σ C(15, i - 1)."""
     letters = "ABCDEFGHIJ"
     given = workload(dict.fromkeys(letters, 1.0), letters, values=None)
-    assert choose_index(given, PROBING, 16, "rgreedy", "owl").candidates == 27_824 == sum(comb(15, i) for i in range(10))
+    assert (
+        choose_index(given, PROBING, 16, "rgreedy", "owl").candidates == 27_824 == sum(comb(15, i) for i in range(10))
+    )
     assert choose_index(given, PROBING, 16, "hybrid").candidates == 27_824
 
 
@@ -118,7 +136,8 @@ def test_the_exact_search_is_quick() -> None:
     assert choice.cost == pytest.approx(price(given, costs, choice.bits), rel=1e-9)
 
 
-# -- errata ------------------------------------------------------------------------------------------------------------------
+# -- errata
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_erratum_the_benefit_uses_b_bits() -> None:
@@ -127,7 +146,11 @@ def test_erratum_the_benefit_uses_b_bits() -> None:
     assert printed_benefit(given, costs, 0, exponent=1, once_per_pattern=False) < 0
     assert pruned(IndexCostModel(given, costs, 4)) == set()
     choice = choose_index(given, costs, 4, "eprune")
-    assert choice.bits == (4,) and choice.cost == pytest.approx(1.09375) and price(given, costs, (0,)) == pytest.approx(1.5)
+    assert (
+        choice.bits == (4,)
+        and choice.cost == pytest.approx(1.09375)
+        and price(given, costs, (0,)) == pytest.approx(1.5)
+    )
 
 
 def test_erratum_rows_are_hashed_once() -> None:
@@ -139,7 +162,8 @@ def test_erratum_rows_are_hashed_once() -> None:
 
 
 def test_erratum_requests_count_once() -> None:
-    """(19.2) and (19.3) multiply by the request rate and sum over requests. (19.4) counts a request once: price is linear in the rate."""
+    """(19.2) and (19.3) multiply by the request rate and sum over requests. (19.4) counts a request once: price is
+    linear in the rate."""
     one, ten = (Workload.of([Attribute("A")], [(["A"], 1, 100)], 0, rate) for rate in (1, 10))
     assert [choose_index(given, PROBING, 2).cost for given in (one, ten)] == [25, 250]
     # Ten requests a second, each of which is counted ten times.
@@ -166,7 +190,8 @@ def test_erratum_three_values_deserve_two_bits() -> None:
 
 
 def test_erratum_narrow_domains_are_numbered() -> None:
-    """Two values numbered 0 and 1 are always told apart by one bit; two hashed values fall into one half every second time."""
+    """Two values numbered 0 and 1 are always told apart by one bit; two hashed values fall into one half every second
+    time."""
     assert Attribute("A", 2).share(1) == 0.5
     hashed, numbered = [], []
     for pair in np.random.default_rng(1).integers(0, 1 << 40, (400, 2)):
@@ -200,12 +225,15 @@ def test_erratum_hybrid_misses_some_random_workloads() -> None:
     for seed in range(150):
         lots = random.Random(seed)
         masks = lots.sample(range(1, 16), lots.randint(2, 8))
-        given = workload({"".join(c for i, c in enumerate("ABCD") if mask >> i & 1): lots.random() + 0.01 for mask in masks}, "ABCD")
+        given = workload(
+            {"".join(c for i, c in enumerate("ABCD") if mask >> i & 1): lots.random() + 0.01 for mask in masks}, "ABCD"
+        )
         ratios.append(choose_index(given, PROBING, 6, "hybrid").cost / choose_index(given, PROBING, 6, "exact").cost)
     assert min(ratios) >= 1 - 1e-9 and 2 <= sum(ratio > 1 + 1e-9 for ratio in ratios) <= 15 and 1.01 < max(ratios) < 1.4
 
 
-# -- random workloads --------------------------------------------------------------------------------------------------------
+# -- random workloads
+# --------------------------------------------------------------------------------------------------------
 
 
 def drawn(seed: int) -> tuple[Workload, IndexCosts, int]:
@@ -213,9 +241,16 @@ def drawn(seed: int) -> tuple[Workload, IndexCosts, int]:
     names = "ABCDE"[: lots.randint(1, 5)]
     attributes = [Attribute(name, lots.choice([None, 2, 3, 5, 30, 2048])) for name in names]
     masks = lots.sample(range(2 ** len(names)), lots.randint(1, min(8, 2 ** len(names))))
-    patterns = [([c for i, c in enumerate(names) if mask >> i & 1], lots.random() + 0.01, lots.choice([10, 1000, 1e5])) for mask in masks]
+    patterns = [
+        ([c for i, c in enumerate(names) if mask >> i & 1], lots.random() + 0.01, lots.choice([10, 1000, 1e5]))
+        for mask in masks
+    ]
     costs = IndexCosts(hash=lots.choice([0, 1, 20, 500]), run=lots.choice([0, 0, 0.1, 3]), visit=1)
-    return Workload.of(attributes, patterns, lots.choice([0.1, 1, 10, 1000]), lots.choice([0.1, 1, 10])), costs, lots.randint(0, 7)
+    return (
+        Workload.of(attributes, patterns, lots.choice([0.1, 1, 10, 1000]), lots.choice([0.1, 1, 10])),
+        costs,
+        lots.randint(0, 7),
+    )
 
 
 def test_complete_searches_equal_all_configurations() -> None:
@@ -243,7 +278,9 @@ def test_greedy_searches_find_configurations_that_cost_what_they_say() -> None:
         both = choose_index(given, costs, bits, "hybrid")
         assert both.cost == pytest.approx(min(end.cost for end in ends)), seed
         for choice in [*ends, both]:
-            assert price(given, costs, choice.bits) == pytest.approx(choice.cost, rel=1e-9, abs=1e-12) and choice.cost >= truth * (1 - 1e-9)
+            assert price(given, costs, choice.bits) == pytest.approx(
+                choice.cost, rel=1e-9, abs=1e-12
+            ) and choice.cost >= truth * (1 - 1e-9)
             assert sum(choice.bits) in (0, given.used_bits(bits))
         missed += both.cost > truth * (1 + 1e-9)
     assert missed < 100
@@ -259,7 +296,9 @@ def test_batches_are_all_compositions() -> None:
 
 def test_an_attribute_in_vain_can_be_needed() -> None:
     """A does not pay for itself, but somewhere the bits that G cannot use must go: only A takes them and helps."""
-    given = Workload.of([Attribute("A"), Attribute("D"), Attribute("G", 2)], [(["A"], 0.1, 10), (["G"], 0.9, 1000)], 1, 1)
+    given = Workload.of(
+        [Attribute("A"), Attribute("D"), Attribute("G", 2)], [(["A"], 0.1, 10), (["G"], 0.9, 1000)], 1, 1
+    )
     costs = IndexCosts(hash=3, run=0, visit=1)
     assert 0 not in pruned(IndexCostModel(given, costs, 8))
     assert choose_index(given, costs, 8, "eprune").bits == choose_index(given, costs, 8, "enumerate").bits == (7, 0, 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import PlanProblem
-from eddyline.plan.cost import CostModel, UnitCosts
-from eddyline.plan.join_graph import JoinGraph, JoinInput, members
-from eddyline.plan.jtree.tree import JTree
+from eddyline.plan.tree.cost import CostModel, UnitCosts
+from eddyline.plan.tree.join_graph import JoinGraph, JoinInput, members
+from eddyline.plan.tree.jtree.tree import JTree
 
 
 def test_windows_become_rows():
@@ -24,7 +24,8 @@ def test_several_predicates_between_two_inputs_multiply():
 
 def test_without_a_predicate_it_is_a_cross_product():
     graph = JoinGraph.of(
-        [JoinInput.over_time("a", 10, 1), JoinInput.over_time("b", 20, 1), JoinInput.over_time("c", 5, 1)], [("a", "b", 0.1)]
+        [JoinInput.over_time("a", 10, 1), JoinInput.over_time("b", 20, 1), JoinInput.over_time("c", 5, 1)],
+        [("a", "b", 0.1)],
     )
     assert CostModel(graph, UnitCosts()).rows(graph.mask(["a", "c"])) == 50
     assert graph.connected(graph.mask(["a"]), graph.mask(["b", "c"]))
@@ -40,7 +41,9 @@ def test_a_static_table_is_probed_and_never_speaks():
 
 
 def test_an_intermediate_store_over_a_table_turns_over_with_its_stream():
-    graph = JoinGraph.of([JoinInput.over_time("a", 10, 2), JoinInput.table("t", 100), JoinInput.over_time("b", 5, 2)], [("a", "t", 0.01)])
+    graph = JoinGraph.of(
+        [JoinInput.over_time("a", 10, 2), JoinInput.table("t", 100), JoinInput.over_time("b", 5, 2)], [("a", "t", 0.01)]
+    )
     model = CostModel(graph, UnitCosts())
     both = graph.mask(["a", "t"])
     assert model.rows(both) == pytest.approx(20)
@@ -87,7 +90,11 @@ def test_members():
 
 
 def test_memory_in_bytes():
-    inputs = [JoinInput("a", 10, 10, row_bytes=100), JoinInput("b", 10, 10, row_bytes=50), JoinInput("c", 10, 10, row_bytes=10)]
+    inputs = [
+        JoinInput("a", 10, 10, row_bytes=100),
+        JoinInput("b", 10, 10, row_bytes=50),
+        JoinInput("c", 10, 10, row_bytes=10),
+    ]
     graph = JoinGraph.of(inputs, [("a", "b", 0.1), ("b", "c", 0.1)], unit="bytes")
     model = CostModel(graph, UnitCosts())
     assert model.price(JTree.parse("(a b c)")).memory == 10 * (100 + 50 + 10)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from eddyline.plan.cost import UnitCosts
-from eddyline.plan.jtree.bjtree import _merged, _weight, best_bjtree
+from eddyline.plan.tree.cost import UnitCosts
+from eddyline.plan.tree.jtree.bjtree import _merged, _weight, best_bjtree
 from tests.plan.jtree_oracle import every_tree, price, random_setting
 from tests.plan.test_cost import model_of
 
@@ -20,7 +20,9 @@ def test_the_best_of_all_binary_trees(streams, by):
     for seed in range(4):
         setting = random_setting(streams, seed)
         model = model_of(*setting, UnitCosts())
-        prices = [price(tree, *setting, 2e-7, 2e-7, 2.2e-6) for tree in every_tree(tuple(range(streams))) if is_binary(tree)]
+        prices = [
+            price(tree, *setting, 2e-7, 2e-7, 2.2e-6) for tree in every_tree(tuple(range(streams))) if is_binary(tree)
+        ]
         got = model.price_shape(best_bjtree(model, by))
         if by == "cpu":
             assert got.cpu == pytest.approx(min(cpu for cpu, _ in prices))

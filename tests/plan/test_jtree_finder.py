@@ -7,9 +7,9 @@ import random
 import pytest
 
 from eddyline.errors import PlanProblem
-from eddyline.plan.cost import UnitCosts
-from eddyline.plan.jtree.candidates import Budgets
-from eddyline.plan.jtree.finder import finder
+from eddyline.plan.tree.cost import UnitCosts
+from eddyline.plan.tree.jtree.candidates import Budgets
+from eddyline.plan.tree.jtree.finder import finder
 from tests.plan.jtree_oracle import every_tree, price, random_setting
 from tests.plan.test_cost import model_of
 
@@ -24,7 +24,9 @@ def test_the_front_is_the_front_of_all_trees(streams, seeds, costs):
         setting = random_setting(streams, seed)
         model = model_of(*setting, UnitCosts(*costs))
         prices = [price(tree, *setting, *costs) for tree in every_tree(tuple(range(streams)))]
-        front = sorted(p for p in prices if not any(o[0] < p[0] * (1 - 1e-9) and o[1] < p[1] * (1 - 1e-9) for o in prices))
+        front = sorted(
+            p for p in prices if not any(o[0] < p[0] * (1 - 1e-9) and o[1] < p[1] * (1 - 1e-9) for o in prices)
+        )
         found = [model.price_shape(shape) for shape in finder(model, Budgets())]
         for got in found:
             assert any((got.cpu, got.memory) == pytest.approx(p, rel=1e-9) for p in front)

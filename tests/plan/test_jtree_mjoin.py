@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from eddyline.plan.jtree.mjoin import EXACT_CHILDREN, _beam, chain_sums, chains
+from eddyline.plan.tree.jtree.mjoin import EXACT_CHILDREN, _beam, chain_sums, chains
 
 
 def random_node(children: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -22,7 +22,10 @@ def spent(order: tuple[int, ...], log_rows: np.ndarray, log_cross: np.ndarray) -
     total = 0.0
     for count in range(2, len(order)):
         done = list(order[:count])
-        total += np.exp(log_rows[done].sum() + sum(log_cross[one, two] for place, one in enumerate(done) for two in done[place + 1 :]))
+        total += np.exp(
+            log_rows[done].sum()
+            + sum(log_cross[one, two] for place, one in enumerate(done) for two in done[place + 1 :])
+        )
     return total
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from eddyline.errors import PlanProblem
-from eddyline.plan.cost import UnitCosts
-from eddyline.plan.join_graph import JoinGraph, JoinInput
-from eddyline.plan.jtree.search import METHODS, search
+from eddyline.plan.tree.cost import UnitCosts
+from eddyline.plan.tree.join_graph import JoinGraph, JoinInput
+from eddyline.plan.tree.jtree.search import METHODS, search
 
 
 def chain(streams: int, rate: float = 20.0, selectivity: float = 0.05) -> JoinGraph:

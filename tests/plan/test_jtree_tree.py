@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eddyline.errors import PlanProblem
-from eddyline.plan.jtree.enumeration import every_shape, random_shape
-from eddyline.plan.jtree.tree import JTree
+from eddyline.plan.tree.jtree.enumeration import every_shape, random_shape
+from eddyline.plan.tree.jtree.tree import JTree
 
 
 @pytest.mark.parametrize("text", ["a", "(a b)", "((a b) c d)", "((a b) (c d))", "(a (b (c d e)))"])
@@ -28,7 +28,9 @@ def test_leaves_nodes_and_shape():
     tree = JTree.parse("((a b) c d)")
     assert tree.leaves == ("a", "b", "c", "d")
     assert [str(node) for node in tree.nodes] == ["(a b)", "((a b) c d)"]
-    assert [JTree.parse(text).shape for text in ("a", "(a b)", "(a b c)", "((a b) c)", "((a b) c d)", "((a b c) d)")] == [
+    assert [
+        JTree.parse(text).shape for text in ("a", "(a b)", "(a b c)", "((a b) c)", "((a b) c d)", "((a b c) d)")
+    ] == [
         "mjoin",
         "mjoin",
         "mjoin",

@@ -9,15 +9,15 @@ from time import process_time
 
 import pytest
 
-from eddyline.plan.cost import CostModel, Price, UnitCosts
-from eddyline.plan.join_graph import JoinGraph, JoinInput
-from eddyline.plan.jtree.bjtree import best_bjtree
-from eddyline.plan.jtree.candidates import Budgets, Candidates
-from eddyline.plan.jtree.search import search
-from eddyline.plan.jtree.state_removal import state_removal
-from eddyline.plan.jtree.state_selection import state_selection
-from eddyline.plan.jtree.tree import JTree
-from eddyline.plan.jtree.two_layer import two_layer
+from eddyline.plan.tree.cost import CostModel, Price, UnitCosts
+from eddyline.plan.tree.join_graph import JoinGraph, JoinInput
+from eddyline.plan.tree.jtree.bjtree import best_bjtree
+from eddyline.plan.tree.jtree.candidates import Budgets, Candidates
+from eddyline.plan.tree.jtree.search import search
+from eddyline.plan.tree.jtree.state_removal import state_removal
+from eddyline.plan.tree.jtree.state_selection import state_selection
+from eddyline.plan.tree.jtree.tree import JTree
+from eddyline.plan.tree.jtree.two_layer import two_layer
 from tests.pace import slowness
 from tests.plan.jtree_oracle import every_tree, price, random_setting
 from tests.plan.test_cost import model_of
@@ -37,7 +37,9 @@ def random_settings():
 
 
 def graph_of(rates: str, joins: str) -> JoinGraph:
-    inputs = [JoinInput.over_time(alias, float(rate), 5) for alias, rate in zip("ABCDEFGH", rates.split(), strict=False)]
+    inputs = [
+        JoinInput.over_time(alias, float(rate), 5) for alias, rate in zip("ABCDEFGH", rates.split(), strict=False)
+    ]
     return JoinGraph.of(inputs, [(pair[0], pair[1], float(pair[2:])) for pair in joins.split()])
 
 
@@ -102,7 +104,10 @@ def test_on_none_the_tree_that_exceeds_least(streams):
         setting = random_setting(streams, seed + 20)
         model = model_of(*setting, UnitCosts())
         prices = [price(tree, *setting, 2e-7, 2e-7, 2.2e-6) for tree in every_tree(tuple(range(streams)))]
-        for cpu, memory in ((model.least_cpu * 0.8, model.least_memory * 1.1), (model.least_cpu * 1.01, model.least_memory * 0.7)):
+        for cpu, memory in (
+            (model.least_cpu * 0.8, model.least_memory * 1.1),
+            (model.least_cpu * 1.01, model.least_memory * 0.7),
+        ):
             least = min(max(c / cpu, m / memory) for c, m in prices)
             for method in ("two-layer", "finder"):
                 choice = search(model.graph, UnitCosts(), cpu, memory, method)

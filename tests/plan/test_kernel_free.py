@@ -27,7 +27,9 @@ assert not loaded, loaded
 def test_planning_loads_no_kernels(command, tmp_path):
     (tmp_path / "job.sql").write_text(JOB)
     first, *rest = command
-    done = subprocess.run([sys.executable, "-c", PROGRAM, first, "job.sql", *rest], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, first, "job.sql", *rest], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -41,9 +43,9 @@ LATER = (
     "plan.explain",
     "plan.shape",
     "plan.patterns",
-    "plan.predsat",
-    "plan.jtree.search",
-    "model.records",
+    "plan.ranges.predsat",
+    "plan.tree.jtree.search",
+    "model.records.records",
 )
 
 CHECK = f"""
@@ -56,7 +58,8 @@ assert not loaded, loaded
 
 
 def test_checking_loads_no_arrays(tmp_path):
-    """Most of the time of `eddyline check` is loading: a job of joins, aggregates and declared streams needs no arrays."""
+    """Most of the time of `eddyline check` is loading: a job of joins, aggregates and declared streams needs no
+    arrays."""
     (tmp_path / "job.sql").write_text(JOB.replace("1 + 2", "3"))
     done = subprocess.run([sys.executable, "-c", CHECK], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -8,12 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.kernels.request_blocks import RUN_ROWS, Alone, read_blocks
+from eddyline.kernels.requests.request_blocks import RUN_ROWS, Alone, read_blocks
 from eddyline.operators.template.blocks import Fields, clustered
 from eddyline.operators.template.search import IndexLayout, PatternLoad
-from eddyline.plan.budget import SHIPPED_INDEX
 from eddyline.plan.index_choice.layouts import by_weight, run_bits
 from eddyline.plan.index_choice.templates import TemplatePrice
+from eddyline.plan.tree.budget import SHIPPED_INDEX
 from eddyline.tuning import TemplateTuning
 
 
@@ -23,12 +23,20 @@ def test_runs_are_those_that_a_probe_reads(seed: int) -> None:
     columns = rng.randint(1, 4)
     bits, order = tuple(rng.randint(0, 3) for _ in range(columns)), tuple(rng.sample(range(columns), columns))
     words = lots.integers(0, 30, (columns, 500))
-    block = clustered(Fields(bits, order=order), words, np.zeros(500, np.int64), np.arange(500), 0, 500, TemplateTuning())
+    block = clustered(
+        Fields(bits, order=order), words, np.zeros(500, np.int64), np.arange(500), 0, 500, TemplateTuning()
+    )
     fixed = sorted(rng.sample(range(columns), rng.randint(1, columns)))
-    asking = Alone(np.array(fixed), sum(1 << c for c in fixed), words[fixed, :1].copy(), np.zeros(1, np.int64), np.full(1, 500))
+    asking = Alone(
+        np.array(fixed), sum(1 << c for c in fixed), words[fixed, :1].copy(), np.zeros(1, np.int64), np.full(1, 500)
+    )
     room = np.empty(1000, np.int64), np.empty(1000, np.int64)
     done, found, runs, visited = read_blocks(block.line(columns).reshape(1, -1), 0, asking, *room)
-    assert done == 1 and found == sum(bool((words[fixed, row] == words[fixed, 0]).all()) for row in range(500)) and visited >= found
+    assert (
+        done == 1
+        and found == sum(bool((words[fixed, row] == words[fixed, 0]).all()) for row in range(500))
+        and visited >= found
+    )
     left = 1 << int(run_bits(np.array([bits]), np.array([order]), fixed)[0])
     assert (runs, visited) == (1, 500) if left * RUN_ROWS > 500 else runs == left
 
@@ -39,7 +47,9 @@ def test_every_order_of_every_configuration_is_priced(seed: int) -> None:
     price = TemplatePrice(3, 5, SHIPPED_INDEX)
     values = [rng.choice((2, 7, 2048)) for _ in range(3)]
     patterns = [
-        PatternLoad(mask, requests := rng.choice((1.0, 50.0, 4000.0)), rng.choice((5e3, 2e5)), rng.choice((1.0, requests)))
+        PatternLoad(
+            mask, requests := rng.choice((1.0, 50.0, 4000.0)), rng.choice((5e3, 2e5)), rng.choice((1.0, requests))
+        )
         for mask in rng.sample(range(1, 8), 3)
     ]
     found = price.best(patterns, values, 1e5)
@@ -80,9 +90,17 @@ def test_a_block_that_an_earlier_configuration_left_is_read_whole() -> None:
     """A column with one bit below fifteen others would have 32,768 runs of two rows in each block."""
     rows = 1 << 16
     words = np.random.default_rng(5).integers(0, 2048, (3, rows))
-    block = clustered(Fields((11, 1, 4), order=(1, 0, 2)), words, np.zeros(rows, np.int64), np.arange(rows), 0, rows, TemplateTuning())
+    block = clustered(
+        Fields((11, 1, 4), order=(1, 0, 2)), words, np.zeros(rows, np.int64), np.arange(rows), 0, rows, TemplateTuning()
+    )
     room = np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
     for column, most in ((1, 1), (0, 16), (2, 1)):
-        asking = Alone(np.array([column]), 1 << column, words[[column], :5].copy(), np.zeros(5, np.int64), np.full(5, rows))
+        asking = Alone(
+            np.array([column]), 1 << column, words[[column], :5].copy(), np.zeros(5, np.int64), np.full(5, rows)
+        )
         done, found, runs, _ = read_blocks(block.line(3).reshape(1, -1), 0, asking, *room)
-        assert done == 5 and runs <= 5 * most and found == sum(int((words[column] == words[column, at]).sum()) for at in range(5))
+        assert (
+            done == 5
+            and runs <= 5 * most
+            and found == sum(int((words[column] == words[column, at]).sum()) for at in range(5))
+        )

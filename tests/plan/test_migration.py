@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from eddyline.language import bind_script
-from eddyline.plan.cost import CostModel, UnitCosts
-from eddyline.plan.jtree.candidates import Budgets
-from eddyline.plan.jtree.tree import JTree
-from eddyline.plan.migration import Migration, Running, assess, decide, running_price
 from eddyline.plan.prepare import prepare
-from eddyline.plan.statistics import EdgeSeen, GroupStatistics, ReferenceSeen, graph_of
+from eddyline.plan.tree.cost import CostModel, UnitCosts
+from eddyline.plan.tree.jtree.candidates import Budgets
+from eddyline.plan.tree.jtree.tree import JTree
+from eddyline.plan.tree.migration import Migration, Running, assess, decide, running_price
+from eddyline.plan.tree.statistics import EdgeSeen, GroupStatistics, ReferenceSeen, graph_of
 
 JOB = bind_script("""
     CREATE STREAM a (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts');
@@ -59,7 +59,12 @@ def test_a_broken_budget_is_urgent() -> None:
 def test_where_nothing_fits_the_nearest_is_taken() -> None:
     found = decide(seen(1e-3, 1e-5), running(AB_THEN_C, Budgets(None, 1000.0)))
     assert found is not None and not found.urgent and "comes nearest" in found.reason
-    assert decide(seen(1e-3, 1e-5), replace(running(AB_THEN_C, Budgets(None, 1000.0)), tree=found.tree, orders=found.orders)) is None
+    assert (
+        decide(
+            seen(1e-3, 1e-5), replace(running(AB_THEN_C, Budgets(None, 1000.0)), tree=found.tree, orders=found.orders)
+        )
+        is None
+    )
 
 
 def test_shards_together_decide_as_one() -> None:

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType
-from eddyline.model.differences import Conjunct, Ranges
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.model.functions import resolve
-from eddyline.plan.predsat import HeldConjuncts, System, conjuncts_of
+from eddyline.model.expressions.differences import Conjunct, Ranges
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.functions import resolve
+from eddyline.plan.ranges.predsat import HeldConjuncts, System, conjuncts_of
 from tests.seeds import cases, first_seed, is_whole
 
 MOST, LEAST = 2**63 - 1, -(2**63)
 YES = Literal(True, BOOLEAN)
 
 
-def part(operator: str, left: int, right: int, bound: int = 0, strict: bool = False, prefixes: bool = False) -> Conjunct:
+def part(
+    operator: str, left: int, right: int, bound: int = 0, strict: bool = False, prefixes: bool = False
+) -> Conjunct:
     return Conjunct(YES, operator, left, right, bound, strict, prefixes)
 
 
@@ -59,7 +61,9 @@ def test_skip_agrees_with_a_grid_in_five_thousand_systems(is_real: bool) -> None
         inside = np.ones((6, len(left)), np.bool_)
         for v in range(3):
             values = left[:, v]
-            inside &= (values >= low[v][:, None] + opens[0, v][:, None]) & (values <= high[v][:, None] - opens[1, v][:, None])
+            inside &= (values >= low[v][:, None] + opens[0, v][:, None]) & (
+                values <= high[v][:, None] - opens[1, v][:, None]
+            )
         ranges = {v: Ranges(low[v], high[v], None, opens[0, v], opens[1, v]) for v in range(3)}
         system = System.of(3, parts)
         # A range that is open at both ends and is one point is empty by itself: no difference says so.
@@ -78,13 +82,23 @@ def test_decisions_about_zones_are_true_of_all_pairs_of_rows() -> None:
         for _ in range(int(rng.integers(1, 5))):
             left, right = rng.permutation(2)
             operator = str(rng.choice(["<=", "<=", "=", "<>"]))
-            parts.append(part(operator, int(left), int(right), int(rng.integers(-4, 5)), bool(operator == "<=" and rng.random() < 0.3)))
+            parts.append(
+                part(
+                    operator,
+                    int(left),
+                    int(right),
+                    int(rng.integers(-4, 5)),
+                    bool(operator == "<=" and rng.random() < 0.3),
+                )
+            )
         rows = np.sort(rng.integers(0, 40, (2, 5, 4)), axis=1 if rng.random() < 0.5 else 2)
         ranges = {
             0: Ranges(rows[0].min(axis=1)[:, None], rows[0].max(axis=1)[:, None]),
             1: Ranges(rows[1].min(axis=1), rows[1].max(axis=1)),
         }
-        pairs = np.stack(np.broadcast_arrays(rows[0][:, None, :, None], rows[1][None, :, None, :]), axis=-1).reshape(5, 5, 16, 2)
+        pairs = np.stack(np.broadcast_arrays(rows[0][:, None, :, None], rows[1][None, :, None, :]), axis=-1).reshape(
+            5, 5, 16, 2
+        )
         alive = np.ones((5, 5, 16), np.bool_)
         certain = HeldConjuncts(ranges)
         for one in parts:
@@ -121,7 +135,9 @@ def one_range(low: int, high: int, **more: object) -> Ranges:
 def test_errata_a_predicate_is_not_dropped_on_bounds_that_it_made() -> None:
     """X >= 5 AND X < Y under X <= 5: (5, 3) must be tested."""
     found = conjuncts_of([resolve(">=", (column("x"), number(5))), resolve("<", (column("x"), column("y")))])
-    x, five, y = (next(n for n, v in enumerate(found.variables) if str(v.column) == name) for name in ("x.x", "None", "y.y"))
+    x, five, y = (
+        next(n for n, v in enumerate(found.variables) if str(v.column) == name) for name in ("x.x", "None", "y.y")
+    )
     ranges = {x: one_range(LEAST, 5), y: one_range(LEAST, MOST), five: one_range(5, 5)}
     certain = found.passing(ranges)
     for one in found.parts:
@@ -176,7 +192,9 @@ def test_errata_12_4_only_the_join_condition_passes() -> None:
     selects, joins = resolve("<", (column("a"), number(800))), resolve("<", (column("a"), column("b")))
     found = conjuncts_of([selects, joins])
     at = {str(v.column): n for n, v in enumerate(found.variables)}
-    certain = found.passing({at["a.a"]: one_range(LEAST, MOST), at["b.b"]: one_range(1001, MOST), at["None"]: one_range(800, 800)})
+    certain = found.passing(
+        {at["a.a"]: one_range(LEAST, MOST), at["b.b"]: one_range(1001, MOST), at["None"]: one_range(800, 800)}
+    )
     first, second = found.parts
     assert not certain.holds(first).any()  # type: ignore[union-attr]
     certain.tested(first)
@@ -232,7 +250,11 @@ def test_whole_numbers_dates_and_times_have_offsets() -> None:
     assert difference(resolve(">=", (resolve("-", (x, number(2, INT))), y))) == (-2, False, False)
     a, b = column("a.ts", TIMESTAMP), column("b.ts", TIMESTAMP)
     assert difference(resolve("<=", (a, resolve("+", (b, number(7, INTERVAL)))))) == (7, False, False)
-    assert difference(resolve("<=", (column("a.d", DATE), resolve("+", (column("b.d", DATE), number(3, INT)))))) == (3, False, False)
+    assert difference(resolve("<=", (column("a.d", DATE), resolve("+", (column("b.d", DATE), number(3, INT)))))) == (
+        3,
+        False,
+        False,
+    )
     assert difference(resolve("<", (column("a.s", STRING), column("b.s", STRING)))) == (0, False, True)
 
 

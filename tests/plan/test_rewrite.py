@@ -10,9 +10,9 @@ import pytest
 from eddyline.errors import Fault, PlanProblem
 from eddyline.language import bind_script
 from eddyline.model.datatypes import BOOLEAN, INT
-from eddyline.model.expression import ColumnRef, Literal, conjuncts
+from eddyline.model.expressions.expression import ColumnRef, Literal, conjuncts
 from eddyline.model.query import BoundQuery, OutputColumn
-from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.plan.rewrite import RULES, rewrite, run_rule
 from eddyline.plan.verify import verify
 
@@ -38,7 +38,11 @@ def crossed() -> dict[tuple[str, str], pa.Array]:
     """Every combination of the rows of a, b and c; column x of b and c in other orders, so that all meet."""
     size = len(VALUES["x"])
     grid = np.indices((size, size, size)).reshape(3, -1)
-    return {(alias, name): v.take(pa.array((grid[n] + n) % size)) for n, alias in enumerate("abc") for name, v in VALUES.items()}
+    return {
+        (alias, name): v.take(pa.array((grid[n] + n) % size))
+        for n, alias in enumerate("abc")
+        for name, v in VALUES.items()
+    }
 
 
 def kept(query: BoundQuery, columns: dict[tuple[str, str], pa.Array]) -> list[bool]:
@@ -92,7 +96,11 @@ class Writer:
     def equality(self) -> str:
         kind = self.random.choice("xxds")
         left, right = self.random.sample("abc", 2)
-        return f"{left}.{kind} = {right}.{kind}" if self.random.random() < 0.8 else f"{left}.{kind} = {self.constant(kind)}"
+        return (
+            f"{left}.{kind} = {right}.{kind}"
+            if self.random.random() < 0.8
+            else f"{left}.{kind} = {self.constant(kind)}"
+        )
 
     def where(self) -> str:
         parts = [self.equality() for _ in range(self.random.randint(0, 4))]
@@ -136,11 +144,23 @@ def test_equal_work_is_counted_equally_after_folding() -> None:
 
 
 def test_rules_build_on_each_other() -> None:
-    """A join that stands in the one possible alternative of an OR, and a constant that folding finds, reach the third stream."""
+    """A join that stands in the one possible alternative of an OR, and a constant that folding finds, reach the third
+    stream."""
     query = bound("SELECT a.x FROM a, b, c WHERE (1 > 2 OR (a.x = b.x AND b.x = c.x)) AND a.x = 1 + 1 AND TRUE")
     after, traces = rewrite(query)
-    assert [str(part) for part in after.where] == ["a.x = b.x", "b.x = c.x", "a.x = 2", "b.x = 2", "c.x = 2", "a.x = c.x"]
-    assert [trace.rule for trace in traces if trace.changed] == ["fold_constants", "simplify_conditions", "spread_equalities"]
+    assert [str(part) for part in after.where] == [
+        "a.x = b.x",
+        "b.x = c.x",
+        "a.x = 2",
+        "b.x = 2",
+        "c.x = 2",
+        "a.x = c.x",
+    ]
+    assert [trace.rule for trace in traces if trace.changed] == [
+        "fold_constants",
+        "simplify_conditions",
+        "spread_equalities",
+    ]
 
 
 def test_a_rewritten_query_stays_as_it_is() -> None:
@@ -157,7 +177,10 @@ def test_queries_that_say_the_same_get_the_same_joins() -> None:
         "SELECT a.x FROM c, b, a WHERE a.x = b.x AND a.x = c.x",
         "SELECT a.x FROM b, a, c WHERE a.x = c.x AND b.x = c.x AND a.x = 1",
     )
-    joins = [{str(p) for p in rewrite(bound(text))[0].where if str(p) != "a.x = 1" and " = 1" not in str(p)} for text in texts]
+    joins = [
+        {str(p) for p in rewrite(bound(text))[0].where if str(p) != "a.x = 1" and " = 1" not in str(p)}
+        for text in texts
+    ]
     assert joins[0] == joins[1] == joins[2] == {"a.x = b.x", "b.x = c.x", "a.x = c.x"}
 
 
@@ -170,7 +193,12 @@ def test_a_trace_shows_what_went_and_what_came() -> None:
         "  - where: a.x = 1",
         "  + where: a.d >= 2.0",
     ]
-    assert trace.before.splitlines() == ["where: a.x = 1", "where: NOT (a.d < 2.0)", "where: a.x = 1", "select: a.x AS x"]
+    assert trace.before.splitlines() == [
+        "where: a.x = 1",
+        "where: NOT (a.d < 2.0)",
+        "where: a.x = 1",
+        "select: a.x AS x",
+    ]
 
 
 def test_a_rule_without_work_says_so() -> None:
@@ -229,7 +257,9 @@ def test_what_is_nested_too_deeply_for_a_rule_runs_as_written() -> None:
 
 
 def test_groups_and_outputs_change_together() -> None:
-    query = bound("SELECT x + (1 + 1) AS k, x + 2 AS l, count(*) AS n FROM a GROUP BY x + (1 + 1), x + 2 HAVING x + (1 + 1) > 3")
+    query = bound(
+        "SELECT x + (1 + 1) AS k, x + 2 AS l, count(*) AS n FROM a GROUP BY x + (1 + 1), x + 2 HAVING x + (1 + 1) > 3"
+    )
     after, _ = rewrite(query)
     verify(after)
     assert [str(e) for e in after.group_by] == ["a.x + 2"]

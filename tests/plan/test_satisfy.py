@@ -10,11 +10,11 @@ import pytest
 
 from eddyline.errors import PlanProblem
 from eddyline.language import bind_script
-from eddyline.model.constraint import EventType, Rule, Rules, rules_of
-from eddyline.model.pattern import Failing
-from eddyline.plan.failing import failing_of
-from eddyline.plan.patterns import explain_pattern, plan_pattern, rules_for, warnings_of_pattern
-from eddyline.plan.satisfy import DisjunctShape, conflict_of
+from eddyline.model.patterns.constraint import EventType, Rule, Rules, rules_of
+from eddyline.model.patterns.pattern import Failing
+from eddyline.plan.patterns.failing import failing_of
+from eddyline.plan.patterns.patterns import explain_pattern, plan_pattern, rules_for, warnings_of_pattern
+from eddyline.plan.patterns.satisfy import DisjunctShape, conflict_of
 from tests.oracle.patterns import breaks
 from tests.seeds import cases, first_seed, is_whole
 
@@ -84,7 +84,8 @@ _LENGTH = 5
 
 @cache
 def _traces() -> list[tuple[tuple[int, ...], int, int]]:
-    """Every trace of a few types: the trace, its types as bits, and for each pair (a, b) whether an a comes after a b."""
+    """Every trace of a few types: the trace, its types as bits, and for each pair (a, b) whether an a comes after a
+    b."""
     found = []
     for length in range(1, _LENGTH + 1):
         for trace in product(range(4), repeat=length):
@@ -149,14 +150,17 @@ def test_a_disjunct_is_refused_exactly_if_no_trace_matches() -> None:
 
 
 def test_what_is_over_has_no_extension_that_matches() -> None:
-    """Prefixes of accepted events are extended in every way: none of those that are over comes to a match that ends later."""
+    """Prefixes of accepted events are extended in every way: none of those that are over comes to a match that ends
+    later."""
     found = dict.fromkeys(("plus", "minus", "local", "masks"), 0)
     for seed in range(first_seed(17_600), first_seed(17_600) + cases(120)):
         rng = Random(seed)
         shape, rules = _random(rng)
         if conflict_of(shape, rules) is not None:
             continue
-        listed = list(dict.fromkeys((*rules.priors.values(), *(h.rule for h in rules.horns), *(n.rule for n in rules.nevers))))
+        listed = list(
+            dict.fromkeys((*rules.priors.values(), *(h.rule for h in rules.horns), *(n.rule for n in rules.nevers)))
+        )
         failing = failing_of(shape, rules)
         length = rng.randrange(1, _LENGTH)
         over: dict[tuple[int, ...], set[str]] = {}
@@ -170,17 +174,21 @@ def test_what_is_over_has_no_extension_that_matches() -> None:
                 for kind in over[prefix]:
                     found[kind] += 1
             if over[prefix] and rest and _accepted(rest, seen, listed):
-                # A type that excludes the disjunct excludes all matches; one that nothing follows leaves those that were there.
+                # A type that excludes the disjunct excludes all matches; one that nothing follows leaves those that
+                # were there.
                 since = length if over[prefix] == {"local"} else 0
                 assert not _matches(trace, shape, since), f"seed {seed}: {over[prefix]} {shape} {listed} {trace}"
     assert min(found.values()) > 20 or not is_whole(), found
 
 
 def _over(prefix: tuple[int, ...], seen: set[str], shape: DisjunctShape, rules: Rules, failing: Failing) -> set[str]:
-    """The kinds of failing conditions by which a disjunct is over after the events of a prefix, worked out from the definitions."""
+    """The kinds of failing conditions by which a disjunct is over after the events of a prefix, worked out from the
+    definitions."""
     reached = 0
     for number in prefix:
-        accepts = [at for at, kind in enumerate(shape.types) if kind == _TYPES[number] and not shape.before[at] & ~reached]
+        accepts = [
+            at for at, kind in enumerate(shape.types) if kind == _TYPES[number] and not shape.before[at] & ~reached
+        ]
         reached |= sum(1 << at for at in accepts)
     whole = (1 << len(shape.types)) - 1
     sinks = whole & ~sum(1 << at for at in range(len(shape.types)) if any(mask >> at & 1 for mask in shape.before))

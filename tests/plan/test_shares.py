@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from eddyline.errors import PlanProblem
 from eddyline.model.datatypes import BIGINT, BOOLEAN
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.window import UNBOUNDED
-from eddyline.plan.axes import Axis
-from eddyline.plan.routing import Record, Route
-from eddyline.plan.share_choice import choose_shares, load
-from eddyline.plan.shares import route, route_all
+from eddyline.plan.shards.axes import Axis
+from eddyline.plan.shards.routing import Record, Route
+from eddyline.plan.shards.share_choice import choose_shares, load
+from eddyline.plan.shards.shares import route, route_all
 from tests.seeds import cases
 
 
@@ -35,7 +35,9 @@ def query(references: str, *where: Call, group_by: tuple[Expression, ...] = (), 
     """`references` is 'a b c', or 'stream:alias'; a name in capitals is a static table."""
     found = tuple(
         Reference(alias, stream, None if stream.isupper() else UNBOUNDED)
-        for stream, _, alias in (word.rpartition(":") if ":" in word else (word, "", word) for word in references.split())
+        for stream, _, alias in (
+            word.rpartition(":") if ":" in word else (word, "", word) for word in references.split()
+        )
     )
     outputs: tuple[OutputColumn, ...] = tuple(OutputColumn(str(g), g) for g in group_by)
     if group_by:
@@ -146,7 +148,9 @@ def test_recorded_queries_keep_their_bits_and_others_fill_the_gaps() -> None:
 
 
 def test_explain_names_attributes_shares_replication_and_load() -> None:
-    text = route(query("a b c", equal("a.x", "b.x"), equal("b.y", "c.y")), {"a": 10.0, "b": 10.0, "c": 10.0}, 4).explain()
+    text = route(
+        query("a b c", equal("a.x", "b.x"), equal("b.y", "c.y")), {"a": 10.0, "b": 10.0, "c": 10.0}, 4
+    ).explain()
     assert text.splitlines() == [
         "shards: 4 of 4",
         "  attribute {a.x, b.x}  share 2",
@@ -170,7 +174,9 @@ def test_no_shares_are_better(classes: list[set[str]], shards: int, data: st.Dat
         for shares in itertools.product(range(1, shards + 1), repeat=len(axes))
         if math.prod(shares) <= shards
     )
-    assert load([Axis(axis.keys, share) for axis, share in zip(axes, chosen, strict=True)], rates) == pytest.approx(best)
+    assert load([Axis(axis.keys, share) for axis, share in zip(axes, chosen, strict=True)], rates) == pytest.approx(
+        best
+    )
 
 
 @settings(max_examples=cases(120), deadline=None)
@@ -183,7 +189,9 @@ def test_every_combination_meets_in_exactly_one_cell(data: st.DataObject) -> Non
     shards = data.draw(st.integers(1, 12))
     rates = {alias: data.draw(st.sampled_from([1.0, 30.0])) for alias in aliases}
     group = tuple(column(k) for k in data.draw(st.lists(st.sampled_from(keys), max_size=2, unique=True)))
-    routing = route(query(" ".join(aliases), *conditions, group_by=group), rates, shards, first=data.draw(st.integers(0, 11)))
+    routing = route(
+        query(" ".join(aliases), *conditions, group_by=group), rates, shards, first=data.draw(st.integers(0, 11))
+    )
     seed = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     rows = {alias: {name: seed.integers(0, 3, 6) for name in "xy"} for alias in aliases}
     cells = {alias: shards_of(routing.routes[alias], rows[alias]) for alias in aliases}

@@ -8,7 +8,7 @@ from eddyline.language import bind_script
 from eddyline.model.window import Range
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
-from eddyline.plan.statistics import (
+from eddyline.plan.tree.statistics import (
     ASSUMED_RATE,
     ASSUMED_SPAN,
     EdgeSeen,
@@ -34,7 +34,9 @@ def lowered_of(select: str) -> tuple[Lowered, Sources]:
 
 
 def test_rates_windows_and_keys_as_declared() -> None:
-    graph = graph_of(*lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [ROWS 30] b, mute c WHERE a.x = b.x AND b.y = c.y"))
+    graph = graph_of(
+        *lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [ROWS 30] b, mute c WHERE a.x = b.x AND b.y = c.y")
+    )
     inputs = {one.alias: one for one in graph.inputs}
     assert (inputs["a"].rate, inputs["a"].rows) == (200, 1000)
     assert (inputs["b"].rate, inputs["b"].rows) == (10, 30)
@@ -42,7 +44,9 @@ def test_rates_windows_and_keys_as_declared() -> None:
     edges = {(edge.left, edge.right): edge.selectivity for edge in graph.edges}
     # The side with more values decides; without a declaration a row finds one partner in the fuller window.
     assert edges["a", "b"] == pytest.approx(1 / 500)
-    assert edges["c", "b"] if ("c", "b") in edges else edges["b", "c"] == pytest.approx(1 / (ASSUMED_RATE * ASSUMED_SPAN))
+    assert (
+        edges["c", "b"] if ("c", "b") in edges else edges["b", "c"] == pytest.approx(1 / (ASSUMED_RATE * ASSUMED_SPAN))
+    )
     assert graph.unit == "bytes"
 
 
@@ -60,14 +64,20 @@ def test_filters_lower_rates_and_predicates_multiply() -> None:
 
 
 def test_two_references_hold_one_store() -> None:
-    graph = graph_of(*lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, fast [RANGE 1 SECOND] b, t WHERE a.x = b.x AND a.x = t.x"))
+    graph = graph_of(
+        *lowered_of(
+            "SELECT a.x FROM fast [RANGE 5 SECONDS] a, fast [RANGE 1 SECOND] b, t WHERE a.x = b.x AND a.x = t.x"
+        )
+    )
     bytes_of = {one.alias: one.row_bytes for one in graph.inputs}
     assert bytes_of["a"] > 0 and bytes_of["b"] == 0
     assert next(one for one in graph.inputs if one.alias == "t").rate == 0
 
 
 def test_what_was_seen_wins() -> None:
-    lowered, sources = lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [ROWS 30] b, mute c WHERE a.x = b.x AND b.y = c.y")
+    lowered, sources = lowered_of(
+        "SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [ROWS 30] b, mute c WHERE a.x = b.x AND b.y = c.y"
+    )
     places = {alias: position for position, alias in enumerate(lowered.aliases)}
     references = [ReferenceSeen()] * 3
     references[places["a"]] = ReferenceSeen(seen=4000, wanted=1000, live=50, bytes=5000)
@@ -87,7 +97,9 @@ def test_what_was_seen_wins() -> None:
 
 def test_shards_add_up_to_the_mean_shard() -> None:
     lowered, sources = lowered_of("SELECT a.x FROM fast [RANGE 5 SECONDS] a, slow [RANGE 5 SECONDS] b WHERE a.x = b.x")
-    one = GroupStatistics(10.0, (ReferenceSeen(100, 100, 50, 500), ReferenceSeen(200, 200, 90, 900)), {(0, 1): EdgeSeen(5, 1000)})
+    one = GroupStatistics(
+        10.0, (ReferenceSeen(100, 100, 50, 500), ReferenceSeen(200, 200, 90, 900)), {(0, 1): EdgeSeen(5, 1000)}
+    )
     both = one + one
     assert both.shards == 2
     assert graph_of(lowered, sources, both) == graph_of(lowered, sources, one)
@@ -112,7 +124,9 @@ def test_nothing_found_is_not_never() -> None:
 
 
 def test_pairs_and_declarations() -> None:
-    lowered, sources = lowered_of("SELECT a.x FROM mute a, mute b, mute c WHERE a.x = b.x AND b.y < c.y AND a.x + b.x = c.x")
+    lowered, sources = lowered_of(
+        "SELECT a.x FROM mute a, mute b, mute c WHERE a.x = b.x AND b.y < c.y AND a.x + b.x = c.x"
+    )
     assert join_pairs(lowered) == ((0, 1), (1, 2))
     assert not is_declared(lowered, sources)
     assert is_declared(*lowered_of("SELECT a.x FROM mute a, slow b WHERE a.x = b.x"))

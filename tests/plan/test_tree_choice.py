@@ -8,11 +8,11 @@ import pytest
 
 from eddyline.errors import PlanProblem, Unsupported
 from eddyline.language import bind_script
-from eddyline.plan.budget import SHIPPED, SHIPPED_INDEX, keep_costs, unit_costs
-from eddyline.plan.cost import UnitCosts
 from eddyline.plan.explain import cost_lines
 from eddyline.plan.prepare import explained, prepare
-from eddyline.plan.tree_choice import TreeChoice, aliases_of, choose, choose_tree, positions_of
+from eddyline.plan.tree.budget import SHIPPED, SHIPPED_INDEX, keep_costs, unit_costs
+from eddyline.plan.tree.cost import UnitCosts
+from eddyline.plan.tree.tree_choice import TreeChoice, aliases_of, choose, choose_tree, positions_of
 
 # a and b hardly ever meet, a and c often do.
 KNOWN = """
@@ -80,7 +80,9 @@ def test_memory_decides_against_stores() -> None:
 
 
 def test_two_streams_and_a_table() -> None:
-    choice = chosen(KNOWN, query="SELECT a.x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], t WHERE a.x = b.x AND b.x = t.x")
+    choice = chosen(
+        KNOWN, query="SELECT a.x FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], t WHERE a.x = b.x AND b.x = t.x"
+    )
     assert str(choice.tree) == "(a b t)"
     more = chosen(KNOWN, query=QUERY.replace(" WHERE", ", t WHERE") + " AND b.x = t.x")
     assert str(more.tree) == "((a b t) c)"
@@ -105,8 +107,12 @@ def test_over_budget() -> None:
     assert "SET over_budget = 'spill'" in refusal(KNOWN, "SET memory_budget = '10 KB';").hint
     # Spilling frees memory and no CPU.
     assert "spill" not in refusal(KNOWN, "SET cpu_budget = '0.0001 cores';").hint
-    assert refusal(KNOWN, "SET cpu_budget = '0.0001 cores'; SET over_budget = 'spill';").message.endswith("fits the CPU budget")
-    assert refusal(KNOWN, "SET plan = '((a c) b)'; SET memory_budget = '10 KB';").message.endswith("fits the memory budget")
+    assert refusal(KNOWN, "SET cpu_budget = '0.0001 cores'; SET over_budget = 'spill';").message.endswith(
+        "fits the CPU budget"
+    )
+    assert refusal(KNOWN, "SET plan = '((a c) b)'; SET memory_budget = '10 KB';").message.endswith(
+        "fits the memory budget"
+    )
 
 
 def test_explain_says_that_payload_goes_to_disk() -> None:

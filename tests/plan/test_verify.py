@@ -7,7 +7,7 @@ import pytest
 from eddyline.errors import Fault, PlanProblem
 from eddyline.language import bind_script
 from eddyline.model.datatypes import BIGINT, BOOLEAN
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Literal, conjunction
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Literal, conjunction
 from eddyline.model.query import BoundQuery, Emit
 from eddyline.plan.rules.fold_constants import fold_constants
 from eddyline.plan.verify import verify, verify_rewritten, warnings_of
@@ -33,7 +33,10 @@ def bound(select: str, settings: Settings | None = None) -> BoundQuery:
         ("SELECT * FROM bids", "item price ts"),
         ("SELECT DISTINCT item FROM bids WHERE price > 2.0 - 1.0", "item"),
         ("SELECT b.item FROM bids b, items i WHERE b.item = i.item AND b.price > 2.0 - 1.0", "item"),
-        ("SELECT item + 1 AS k, -(item + 1) AS l, count(*) AS n FROM bids GROUP BY item + 1 HAVING max(price) > 2.0 + 1.0", "k l n"),
+        (
+            "SELECT item + 1 AS k, -(item + 1) AS l, count(*) AS n FROM bids GROUP BY item + 1 HAVING max(price) > 2.0 + 1.0",
+            "k l n",
+        ),
         ("SELECT count(*) AS n FROM bids WHERE NOT (price <= 2.0 - 1.0)", "n"),
     ],
 )
@@ -50,8 +53,14 @@ def test_bound_queries_and_what_rules_make_of_them_keep_the_laws(select: str, ou
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"where": (Call("=", (ColumnRef("asks", "item", BIGINT), ITEM), BOOLEAN),)}, "reads asks, which is not in FROM"),
-        ({"having": Call("is_null", (ColumnRef("asks", "item", BIGINT),), BOOLEAN)}, "reads asks, which is not in FROM"),
+        (
+            {"where": (Call("=", (ColumnRef("asks", "item", BIGINT), ITEM), BOOLEAN),)},
+            "reads asks, which is not in FROM",
+        ),
+        (
+            {"having": Call("is_null", (ColumnRef("asks", "item", BIGINT),), BOOLEAN)},
+            "reads asks, which is not in FROM",
+        ),
         ({"where": (ITEM,)}, "a condition of query q is BIGINT"),
         ({"where": (conjunction((YES, YES)),)}, "not split at AND"),
         ({"where": (Call("is_null", (COUNT,), BOOLEAN),)}, "an aggregate below its grouping"),
@@ -101,7 +110,10 @@ def test_what_no_rule_may_touch(change: dict[str, object], what: str) -> None:
         ("SELECT item, count(*) AS n FROM bids GROUP BY item", ["what is kept of bids (bids) per group"]),
         ("SELECT DISTINCT item FROM bids", ["what is kept of bids (bids) per group"]),
         ("SELECT item, count(*) AS n FROM bids [RANGE 1 MINUTE] GROUP BY item", []),
-        ("SELECT date_trunc('minute', ts) AS m, count(*) AS n FROM bids GROUP BY date_trunc('minute', ts) EMIT ON CLOSE", []),
+        (
+            "SELECT date_trunc('minute', ts) AS m, count(*) AS n FROM bids GROUP BY date_trunc('minute', ts) EMIT ON CLOSE",
+            [],
+        ),
     ],
 )
 def test_warnings_name_what_grows(select: str, named: list[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from eddyline.connectors.bpmn import read_net
 from eddyline.errors import PlanProblem
-from eddyline.plan.workflow import constraints_of
+from eddyline.plan.patterns.workflow import constraints_of
 from tests.seeds import cases, first_seed
 
 
@@ -24,7 +24,15 @@ def rules(tmp_path: Path, tree: Any) -> set[str]:
 
 def test_sequence_choice_parallel_and_loop(tmp_path: Path) -> None:
     found = rules(tmp_path, {"sequence": ["A", {"choice": ["B", "C"]}, {"parallel": ["D", {"loop": "E"}]}, "F"]})
-    assert {"BEGIN(A)", "END(F)", "EXCLUSIVE(B, C)", "PRIOR(B, D)", "ONCE(D)", "REQUIRE(A, E)", "REQUIRE(B, A)"} <= found
+    assert {
+        "BEGIN(A)",
+        "END(F)",
+        "EXCLUSIVE(B, C)",
+        "PRIOR(B, D)",
+        "ONCE(D)",
+        "REQUIRE(A, E)",
+        "REQUIRE(B, A)",
+    } <= found
     assert not {"ONCE(E)", "PRIOR(D, E)", "PRIOR(E, D)", "REQUIRE(A, B)", "EXCLUSIVE(B, D)"} & found
 
 
@@ -104,6 +112,10 @@ def test_rules_are_those_of_all_runs(tmp_path: Path) -> None:
                 if a < b and not (a in ends and b in ends):
                     assert (f"EXCLUSIVE({a}, {b})" in found) == never, f"seed {seed}: {tree} {a} {b}"
                 if b not in ends:
-                    assert (f"PRIOR({a}, {b})" in found) == ((a, b) not in after and not never), f"seed {seed}: {tree} {a} {b}"
+                    assert (f"PRIOR({a}, {b})" in found) == ((a, b) not in after and not never), (
+                        f"seed {seed}: {tree} {a} {b}"
+                    )
         if ends:
-            assert all(not run or (run[-1] in ends and not set(ends) & set(run[:-1])) for run in runs), f"seed {seed}: {tree}"
+            assert all(not run or (run[-1] in ends and not set(ends) & set(run[:-1])) for run in runs), (
+                f"seed {seed}: {tree}"
+            )

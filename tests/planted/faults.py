@@ -27,8 +27,20 @@ class Fault:
 
 FAULTS = (
     # -- kernels
-    Fault("equal values do not ascend", "kernels/order.py", "later[i] < earlier[i]", "later[i] <= earlier[i]", ("kernels/test_order.py",)),
-    Fault("a stored row meets itself", "kernels/bloom.py", "row < before and", "row <= before and", ("kernels/test_bloom.py",)),
+    Fault(
+        "equal values do not ascend",
+        "kernels/order.py",
+        "later[i] < earlier[i]",
+        "later[i] <= earlier[i]",
+        ("kernels/test_order.py",),
+    ),
+    Fault(
+        "a stored row meets itself",
+        "kernels/joins/bloom.py",
+        "row < before and",
+        "row <= before and",
+        ("kernels/test_bloom.py",),
+    ),
     Fault(
         "a range ends one value early",
         "kernels/intervals.py",
@@ -70,14 +82,14 @@ FAULTS = (
     # -- connectors
     Fault(
         "a single dead letter is skipped",
-        "connectors/dead_letter.py",
+        "connectors/results/dead_letter.py",
         "if table.num_rows == 0:",
         "if table.num_rows <= 1:",
         ("connectors/test_dead_letter.py",),
     ),
     Fault(
         "a name between two ranges is forgotten",
-        "connectors/taken.py",
+        "connectors/files/taken.py",
         "ends[place - 1] = ends.pop(place)",
         "ends.pop(place)",
         ("connectors/test_taken.py",),
@@ -85,20 +97,26 @@ FAULTS = (
     ),
     Fault(
         "a segment of another time is taken",
-        "connectors/journal.py",
+        "connectors/results/journal.py",
         "if expected not in (None, mark.decode()):",
         "if expected in (None, mark.decode()) and False:",
         ("connectors/test_outbox.py",),
     ),
     Fault(
         "the second reason of a bad row wins",
-        "connectors/conform.py",
+        "connectors/formats/conform.py",
         "fresh = misfit & ~dead",
         "fresh = misfit",
         ("connectors/test_conform.py",),
     ),
     # -- language
-    Fault("parts of a microsecond pass", "language/windows.py", "if total.denominator != 1:", "if False:", ("language/test_windows.py",)),
+    Fault(
+        "parts of a microsecond pass",
+        "language/text/windows.py",
+        "if total.denominator != 1:",
+        "if False:",
+        ("language/test_windows.py",),
+    ),
     Fault(
         "IS NULL is written for IS NOT NULL",
         "language/render.py",
@@ -109,7 +127,7 @@ FAULTS = (
     # -- plan
     Fault(
         "two ends of a trace are no conflict",
-        "plan/satisfy.py",
+        "plan/patterns/satisfy.py",
         "if len(ends) > 1:",
         "if len(ends) > 2:",
         ("plan/test_satisfy.py",),
@@ -132,7 +150,7 @@ FAULTS = (
     # -- operators
     Fault(
         "NaN is below a constant",
-        "operators/functions_compare.py",
+        "operators/expressions/functions_compare.py",
         "Vector(~(a.values <= b.values), a.valid)",
         "Vector(a.values > b.values, a.valid)",
         ("operators/test_evaluate.py", "property/test_expressions.py"),
@@ -140,7 +158,7 @@ FAULTS = (
     ),
     Fault(
         "a null is compared",
-        "operators/functions_compare.py",
+        "operators/expressions/functions_compare.py",
         "return lambda frame, a, b: Vector(plain(a.values, b.values), both(a.valid, b.valid))",
         "return lambda frame, a, b: Vector(plain(a.values, b.values), a.valid)",
         ("property/test_expressions.py",),
@@ -188,7 +206,7 @@ FAULTS = (
     ),
     Fault(
         "a count forgets that a value left",
-        "operators/aggregate/accumulators.py",
+        "operators/aggregate/accumulators/accumulators.py",
         "self.change(codes, words, valid, -1)",
         "self.change(codes, words, valid, 0)",
         ("property/test_aggregates.py",),
@@ -204,7 +222,7 @@ FAULTS = (
     ),
     Fault(
         "a herald holds for its last row no more",
-        "operators/heralded.py",
+        "operators/promises/heralded.py",
         "inside: Flags = (ts <= line.until[owner])",
         "inside: Flags = (ts < line.until[owner])",
         ("operators/test_heralded.py",),
@@ -220,7 +238,7 @@ FAULTS = (
     ),
     Fault(
         "a pattern is over when one event of several is dead",
-        "kernels/automaton_runs.py",
+        "kernels/patterns/automaton_runs.py",
         "if machines.kind[at] == TAIL or machines.before[at] & ~reached != _ZERO:",
         "if machines.kind[at] == TAIL:",
         ("property/test_patterns.py",),
@@ -243,7 +261,7 @@ FAULTS = (
     ),
     Fault(
         "rows below the frontier are no dead letters",
-        "runtime/lateness.py",
+        "runtime/engine/lateness.py",
         "if chunk is not None and fronts and int(chunk.ts[0]) < max(fronts):",
         "if chunk is not None and fronts and int(chunk.ts[0]) < min(fronts) - 1:",
         ("runtime/test_timelines.py", "property/test_answers.py::test_engine_equals_oracle"),

@@ -1,8 +1,9 @@
-"""A job with every kind of state, and lives of it in which settings change: between runs on one checkpoint, and between kills.
+"""A job with every kind of state, and lives of it in which settings change: between runs on one checkpoint, and between
+kills.
 
-Answer   `JOB` has joins, filters, windows of rows, aggregates, derived streams, JOIN LATEST, outer joins, patterns, templates, rankings and
-         punctuations. `random_epochs` draws its rows. `lived` runs the job through pipelines that are written down and opened again, each
-         under other settings; `answers` makes results comparable.
+Answer   `JOB` has joins, filters, windows of rows, aggregates, derived streams, JOIN LATEST, outer joins, patterns,
+         templates, rankings and punctuations. `random_epochs` draws its rows. `lived` runs the job through pipelines
+         that are written down and opened again, each under other settings; `answers` makes results comparable.
 Limits   Settings stand before the job as SET statements. Rows of one epoch come at once.
 """
 
@@ -17,15 +18,19 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.language import bind_script
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.records.kinds import Splitting
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.records.kinds import Splitting
 from eddyline.runtime.recovery.snapshot import pass_on, restore, saved_queries, take_snapshot
 from tests.property.compare import plain_rows
 
 SECOND = 1_000_000
 NAMES = pa.table(
-    {"k": pa.array([0, 1, 2, 3], pa.int32()), "name": ["zero", "one", "two", "three"], "rank": pa.array([3, 1, 2, 1], pa.int32())}
+    {
+        "k": pa.array([0, 1, 2, 3], pa.int32()),
+        "name": ["zero", "one", "two", "three"],
+        "rank": pa.array([3, 1, 2, 1], pa.int32()),
+    }
 )
 
 STREAMS = """
@@ -108,12 +113,26 @@ QUERIES = {
 #: Queries whose results are changes that come at the ends of epochs: what they make in the end is compared.
 TABLES = {"changing": ("k",), "ranked": ("k", "v", "w")}
 #: Queries that can tell which values are finished.
-ANNOUNCING = ("filtered", "pair", "pair_too", "pair_all", "itself", "last_rows", "as_of", "derived", "bid", "bid_too", "sold_for")
+ANNOUNCING = (
+    "filtered",
+    "pair",
+    "pair_too",
+    "pair_all",
+    "itself",
+    "last_rows",
+    "as_of",
+    "derived",
+    "bid",
+    "bid_too",
+    "sold_for",
+)
 
 Rows = Mapping[str, pa.Table]
 
 
-def job_text(queries: Sequence[str] = tuple(QUERIES), settings: Mapping[str, object] | None = None, folder: str = ".") -> str:
+def job_text(
+    queries: Sequence[str] = tuple(QUERIES), settings: Mapping[str, object] | None = None, folder: str = "."
+) -> str:
     wishes = dict(settings or {})
     own: dict[str, str] = {}
     if str(wishes.get("plan")).startswith("("):
@@ -122,7 +141,11 @@ def job_text(queries: Sequence[str] = tuple(QUERIES), settings: Mapping[str, obj
     if "propagate" in wishes:
         own |= dict.fromkeys(ANNOUNCING, f" WITH (propagate = '{wishes.pop('propagate')}')")
     options = "".join(f"SET {name} = '{value}';\n" for name, value in wishes.items())
-    return options + STREAMS.replace("{folder}", folder) + "".join(f"CREATE QUERY {n}{own.get(n, '')} AS {QUERIES[n]};\n" for n in queries)
+    return (
+        options
+        + STREAMS.replace("{folder}", folder)
+        + "".join(f"CREATE QUERY {n}{own.get(n, '')} AS {QUERIES[n]};\n" for n in queries)
+    )
 
 
 def random_epochs(rng: Random, rows: int = 160, epochs: int = 8) -> list[Rows]:
@@ -144,7 +167,9 @@ def random_epochs(rng: Random, rows: int = 160, epochs: int = 8) -> list[Rows]:
                 found["asks"].append((len(found["asks"]), k, now))
             else:
                 k = k // 2 if name == "e" else k
-                found[name].append((k, v, now - (rng.randint(0, 7) * SECOND // 4 if name == "a" else 0) if now > 2 * SECOND else now))
+                found[name].append(
+                    (k, v, now - (rng.randint(0, 7) * SECOND // 4 if name == "a" else 0) if now > 2 * SECOND else now)
+                )
             if closes and rng.random() < 0.4:
                 open_now = [k for k, at in closes.items() if at > now]
                 if open_now:
@@ -161,7 +186,8 @@ def _table(name: str, rows: Sequence[tuple[int, ...]]) -> pa.Table:
 
 
 class Life:
-    """A job whose pipeline is written down after every epoch and opened again, under other settings, where it is asked to."""
+    """A job whose pipeline is written down after every epoch and opened again, under other settings, where it is asked
+    to."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, queries: Sequence[str] = tuple(QUERIES)) -> None:
         self.queries = queries
@@ -179,7 +205,10 @@ class Life:
         self.pipeline.add_table(job.catalog.tables["names"], NAMES)
         header = None if self.header is None else json.loads(self.header)
         if header is not None:
-            pass_on(header, {name for query in job.queries for name in (query.name, *(maker.name for maker in query.makers))})
+            pass_on(
+                header,
+                {name for query in job.queries for name in (query.name, *(maker.name for maker in query.makers))},
+            )
         known = {} if header is None else saved_queries(header)
         for query in job.queries:
             if header is None:
@@ -208,10 +237,14 @@ class Life:
     def save(self) -> None:
         taken = take_snapshot(self.pipeline)
         self.header = json.dumps(taken.header)
-        self.blocks = {name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()}
+        self.blocks = {
+            name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()
+        }
 
 
-def lived(epochs: Sequence[Rows], settings: Sequence[Mapping[str, object]], queries: Sequence[str] = tuple(QUERIES)) -> Life:
+def lived(
+    epochs: Sequence[Rows], settings: Sequence[Mapping[str, object]], queries: Sequence[str] = tuple(QUERIES)
+) -> Life:
     """The job over some epochs, before each of which it is opened again if its settings are other ones than before."""
     life = Life(settings[0], queries)
     for number, rows in enumerate(epochs):
@@ -249,7 +282,9 @@ def differing(found: Mapping[str, Any], right: Mapping[str, Any]) -> list[str]:
         one, other = found.get(name), right.get(name)
         if one != other and (one or other):
             if isinstance(one, Counter) and isinstance(other, Counter):
-                lines.append(f"{name}: missing {list((other - one).elements())[:3]}, extra {list((one - other).elements())[:3]}")
+                lines.append(
+                    f"{name}: missing {list((other - one).elements())[:3]}, extra {list((one - other).elements())[:3]}"
+                )
             else:
                 lines.append(f"{name}: {one} should be {other}")
     return lines

@@ -1,7 +1,8 @@
 """Random cliques: every pair of streams joined on a column of its own, few values, short windows, any tree.
 
-Answer   `clique_case(rng)` is a case in which rows are suspended and resumed often: 2 to 4 values, windows of a few ticks that
-         may differ, bushy, left-deep and random trees, epochs from one row to all. `SetCase` runs a case under settings.
+Answer   `clique_case(rng)` is a case in which rows are suspended and resumed often: 2 to 4 values, windows of a few
+         ticks that may differ, bushy, left-deep and random trees, epochs from one row to all. `SetCase` runs a case
+         under settings.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def clique_case(rng: Random) -> Case:
     values = rng.choice((2, 2, 3, 4))
     last_values = values * rng.choice((1, 1, 3))
     streams = [
-        StreamSpec(name, (*((column(name, other), "BIGINT") for other in names if other != name), ("ts", "TIMESTAMP"))) for name in names
+        StreamSpec(name, (*((column(name, other), "BIGINT") for other in names if other != name), ("ts", "TIMESTAMP")))
+        for name in names
     ]
     where = tuple(Call("=", (Col(x, column(x, y), "BIGINT"), Col(y, column(y, x), "BIGINT"))) for x, y in joined)
     if rng.random() < 0.15:
@@ -56,14 +58,17 @@ def clique_case(rng: Random) -> Case:
     queries = [_query(rng, f"q{i}", names, where) for i in range(rng.choices((1, 2), (4, 1))[0])]
     if len(queries) == 2 and rng.random() < 0.6:
         # The same joins under the same tree: one group serves both.
-        queries[1] = QuerySpec("q1", queries[1].references, where, queries[1].outputs, plan=queries[0].plan, probe=queries[0].probe)
+        queries[1] = QuerySpec(
+            "q1", queries[1].references, where, queries[1].outputs, plan=queries[0].plan, probe=queries[0].probe
+        )
     rows = _rows(rng, names, size, values, last_values)
     case = Case(tuple(streams), tuple(queries), _epochs(rng, rows), label="clique")
     return paced(case) if rng.random() < 0.6 else case
 
 
 def paced(case: Case) -> Case:
-    """The case with a row of nulls in every stream after each epoch: it joins nothing, and the frontier follows the rows closely.
+    """The case with a row of nulls in every stream after each epoch: it joins nothing, and the frontier follows the
+    rows closely.
 
     Without it the frontier waits for the slowest stream, and rows that came in many epochs are joined in one.
     """
@@ -71,20 +76,27 @@ def paced(case: Case) -> Case:
     for epoch in case.arrivals:
         now = max(row[-1] for _, rows in epoch for row in rows)
         taken = dict(epoch)
-        arrivals.append(tuple((s.name, (*taken.get(s.name, ()), (*(None for _ in s.columns[1:]), now))) for s in case.streams))
+        arrivals.append(
+            tuple((s.name, (*taken.get(s.name, ()), (*(None for _ in s.columns[1:]), now))) for s in case.streams)
+        )
     return replace(case, arrivals=tuple(arrivals))
 
 
 def colliding(case: Case, first: str, second: str) -> Case:
-    """The case with other values in two kinds of columns: the i-th value of the one and the i-th of the other hash alike for every i."""
+    """The case with other values in two kinds of columns: the i-th value of the one and the i-th of the other hash
+    alike for every i."""
     u, v = colliding_values()
     words = {first: u, second: v}
     places = {s.name: [words.get(name) for name, _ in s.columns] for s in case.streams}
 
     def changed(stream: str, row: Row) -> Row:
-        return tuple(value if w is None or value is None else w[value] for value, w in zip(row, places[stream], strict=True))
+        return tuple(
+            value if w is None or value is None else w[value] for value, w in zip(row, places[stream], strict=True)
+        )
 
-    arrivals = tuple(tuple((name, tuple(changed(name, row) for row in rows)) for name, rows in epoch) for epoch in case.arrivals)
+    arrivals = tuple(
+        tuple((name, tuple(changed(name, row) for row in rows)) for name, rows in epoch) for epoch in case.arrivals
+    )
     return replace(case, arrivals=arrivals)
 
 
@@ -117,7 +129,9 @@ def _query(rng: Random, name: str, names: str, where: tuple[Call, ...]) -> Query
     differ = rng.random() < 0.6
     references = tuple(Reference(n, n, _window(rng) if differ else same) for n in names)
     outputs = tuple((f"t_{n}", Col(n, "ts", "TIMESTAMP")) for n in names)
-    return QuerySpec(name, references, where, outputs, plan=_tree(rng, names), probe=rng.choice(("hash", "hash", "loop")))
+    return QuerySpec(
+        name, references, where, outputs, plan=_tree(rng, names), probe=rng.choice(("hash", "hash", "loop"))
+    )
 
 
 def _window(rng: Random) -> Range | Last | Unbounded:

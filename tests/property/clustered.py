@@ -1,9 +1,11 @@
 """Random clustered streams and joins on inequalities, for zones and heralds.
 
-Answer   `random_world(rng)` is three streams whose values come in clusters, with nulls, NaN, texts and times, and queries over two to four
-         references. `expected` is what DuckDB says of a query over the same rows. `with_heralds` puts heralds among the rows, true ones and
-         lies, and says which rows stay: a judge of its own looks at one row after the other.
-Limits   Every row of a world has its own time, so that windows by time need no order of equal times. No value overflows.
+Answer   `random_world(rng)` is three streams whose values come in clusters, with nulls, NaN, texts and times, and
+         queries over two to four references. `expected` is what DuckDB says of a query over the same rows.
+         `with_heralds` puts heralds among the rows, true ones and lies, and says which rows stay: a judge of its own
+         looks at one row after the other.
+Limits   Every row of a world has its own time, so that windows by time need no order of equal times. No value
+         overflows.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ import pyarrow as pa
 
 DECLARED = "x BIGINT, i INT, d DOUBLE, t STRING, k BIGINT, day DATE, ts TIMESTAMP"
 COLUMNS = pa.schema(
-    [("x", pa.int64()), ("i", pa.int32()), ("d", pa.float64()), ("t", pa.string()), ("k", pa.int64()), ("day", pa.date32())]
+    [
+        ("x", pa.int64()),
+        ("i", pa.int32()),
+        ("d", pa.float64()),
+        ("t", pa.string()),
+        ("k", pa.int64()),
+        ("day", pa.date32()),
+    ]
     + [("ts", pa.timestamp("us"))]
 )
 #: What stands on the two sides of a comparison; {0} and {1} are references.
@@ -48,7 +57,14 @@ NARROW = (
     "{0}.t = {1}.t",
     "{0}.x >= {1}.x AND {0}.x < {1}.x + 3",
 )
-FILTERS = ("{0}.x < 30", "{0}.d > 10.0", "{0}.t < 'm'", "{0}.i BETWEEN 5 AND 40", "{0}.k IN (1, 2)", "{0}.x IS NOT NULL")
+FILTERS = (
+    "{0}.x < 30",
+    "{0}.d > 10.0",
+    "{0}.t < 'm'",
+    "{0}.i BETWEEN 5 AND 40",
+    "{0}.k IN (1, 2)",
+    "{0}.x IS NOT NULL",
+)
 
 
 @dataclass(frozen=True)
@@ -101,13 +117,16 @@ def _row(rng: Random, cluster: int, nulls: float, ts: int) -> tuple[object, ...]
 def _table(rows: list[tuple[object, ...]]) -> pa.Table:
     arrays = []
     for at, field in enumerate(COLUMNS):
-        kind = pa.int32() if field.type == pa.date32() else pa.int64() if field.type == pa.timestamp("us") else field.type
+        kind = (
+            pa.int32() if field.type == pa.date32() else pa.int64() if field.type == pa.timestamp("us") else field.type
+        )
         arrays.append(pa.array([row[at] for row in rows], kind).cast(field.type))
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
 
 
 def with_heralds(world: World, rng: Random, lies: float) -> tuple[World, World]:
-    """The world with heralds in a column `said`, and the world that they leave: rows that break a herald are removed."""
+    """The world with heralds in a column `said`, and the world that they leave: rows that break a herald are
+    removed."""
     said: list[dict[str, pa.Table]] = [{} for _ in world.epochs]
     kept: list[dict[str, pa.Table]] = [{} for _ in world.epochs]
     for name in "abc":
@@ -123,7 +142,9 @@ def with_heralds(world: World, rng: Random, lies: float) -> tuple[World, World]:
                 epoch = part[0][0] if rng.random() < 0.8 or not at else rows[at - 1][0]
                 ts = part[0][1]["ts"] if epoch == part[0][0] else rows[at - 1][1]["ts"]
                 span = (
-                    f"{len(part)} ROWS" if rng.random() < 0.5 else f"{(part[-1][1]['ts'] - ts) // timedelta(microseconds=1)} MICROSECONDS"
+                    f"{len(part)} ROWS"
+                    if rng.random() < 0.5
+                    else f"{(part[-1][1]['ts'] - ts) // timedelta(microseconds=1)} MICROSECONDS"
                 )
                 listed[epoch].append({"said": f"{spoken[0]} FOR {span}", "ts": ts})
             for epoch, row in part:
@@ -137,8 +158,11 @@ def with_heralds(world: World, rng: Random, lies: float) -> tuple[World, World]:
     return replace(world, epochs=said), replace(world, epochs=kept)
 
 
-def _herald(rng: Random, rows: list[dict[str, Any]], lies: float) -> tuple[str, Callable[[dict[str, Any]], bool]] | None:
-    """A condition and what it says of a row; it is made from the rows, or from some of them, and then it may be a lie."""
+def _herald(
+    rng: Random, rows: list[dict[str, Any]], lies: float
+) -> tuple[str, Callable[[dict[str, Any]], bool]] | None:
+    """A condition and what it says of a row; it is made from the rows, or from some of them, and then it may be a
+    lie."""
     name = rng.choice(("x", "i", "d", "t", "day", "k"))
     shown = rows if rng.random() >= lies else rows[: len(rows) // 2]
     values = [row[name] for row in shown]
@@ -151,7 +175,9 @@ def _herald(rng: Random, rows: list[dict[str, Any]], lies: float) -> tuple[str, 
         return None
     low, high = _rank(least), _rank(most)
     form = rng.choice(("{0} >= {1} AND {0} <= {2}", "{0} BETWEEN {1} AND {2}", "{1} <= {0} AND {2} >= {0}"))
-    return form.format(name, _written(least), _written(most)), lambda row: row[name] is not None and low <= _rank(row[name]) <= high
+    return form.format(
+        name, _written(least), _written(most)
+    ), lambda row: row[name] is not None and low <= _rank(row[name]) <= high
 
 
 def _rank(value: Any) -> Any:
@@ -176,7 +202,9 @@ def _query(rng: Random) -> tuple[list[tuple[str, str, int]], list[str], dict[str
             where.append(rng.choice(NARROW).format(*pair))
         if count == 2 or rng.random() < 0.6:
             left, right = rng.choice(SIDES)
-            where.append(f"{left.format(*pair)} {rng.choice(('<', '<=', '>', '>=', '<', '>', '=', '<>'))} {right.format(*pair)}")
+            where.append(
+                f"{left.format(*pair)} {rng.choice(('<', '<=', '>', '>=', '<', '>', '=', '<>'))} {right.format(*pair)}"
+            )
     where += [rng.choice(FILTERS).format(alias) for alias, _, _ in references if rng.random() < 0.2]
     rng.shuffle(where)
     names = [alias for alias, _, _ in references]

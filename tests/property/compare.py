@@ -54,7 +54,16 @@ def check_case(case: Case, run: Callable[[Case], Outcome]) -> None:
 def report(case: Case, found: Sequence[str]) -> str:
     statements = "\n".join(f"  {s};" for s in case.statements())
     return "\n".join(
-        ["the engine and the oracle differ", *found, "", "the job:", statements, "", "to paste into a test:", f"  case = {case!r}"]
+        [
+            "the engine and the oracle differ",
+            *found,
+            "",
+            "the job:",
+            statements,
+            "",
+            "to paste into a test:",
+            f"  case = {case!r}",
+        ]
     )
 
 
@@ -126,7 +135,9 @@ def _close(a: Value, b: Value, e: Expression) -> bool:
     """Whether two aggregate values agree; floats within what summing in another order may cost."""
     if not isinstance(a, float) or not isinstance(b, float) or not math.isfinite(a) or not math.isfinite(b):
         return same(a) == same(b)
-    if isinstance(e, Agg) and ((e.function == "AVG" and type_of(e.arg) != "DOUBLE") or (e.function == "STDDEV" and 0.0 in (a, b))):
+    if isinstance(e, Agg) and (
+        (e.function == "AVG" and type_of(e.arg) != "DOUBLE") or (e.function == "STDDEV" and 0.0 in (a, b))
+    ):
         # Means of whole numbers and DECIMALs are rounded once, and equal values do not deviate.
         return a == b
     tolerance = 1e-6 if any(isinstance(x, Agg) and x.function == "STDDEV" for x in walk(e)) else 1e-9
@@ -137,7 +148,9 @@ def _same_row(outputs: Sequence[tuple[str, Expression]], right: Row, row: Values
     return all(_close(value, row[name], e) for value, (name, e) in zip(right, outputs, strict=True))
 
 
-def _closed(name: str, outputs: Sequence[tuple[str, Expression]], right: list[tuple[int, Row]], rows: list[Values]) -> list[str]:
+def _closed(
+    name: str, outputs: Sequence[tuple[str, Expression]], right: list[tuple[int, Row]], rows: list[Values]
+) -> list[str]:
     lines = [f"query {name}: ON CLOSE emits {row}" for row in rows if row["_op"] != "+"]
     rest = list(rows)
     for ts, values in right:
@@ -153,9 +166,12 @@ def _closed(name: str, outputs: Sequence[tuple[str, Expression]], right: list[tu
 def aggregate_differences(
     case: Case, spec: QuerySpec, taken: Intake, rows: list[Values], start: int | None, stop: int | None, added: int
 ) -> list[str]:
-    """What is wrong with the results of an aggregate that comes before an epoch, `added`, and sees the rows after `start`, up to `stop`."""
+    """What is wrong with the results of an aggregate that comes before an epoch, `added`, and sees the rows after
+    `start`, up to `stop`."""
     query, tables = case.query(spec), case.table_values()
-    seen = replace(taken, rows=[row for row in taken.rows if start is None or row.ts > start], frontiers=taken.frontiers[added:])
+    seen = replace(
+        taken, rows=[row for row in taken.rows if start is None or row.ts > start], frontiers=taken.frontiers[added:]
+    )
     if query.emit.kind == "close":
         right = closed_groups(query, taken.rows, tables, seen.frontiers, start=start, stop=stop)
         return _closed(spec.name, query.outputs, right, rows)
@@ -165,7 +181,9 @@ def aggregate_differences(
         # What a dropped query has to say of the rows up to its stop it says there.
         begun = any(row.ts <= stop for row in seen.rows if row.stream in {r.source for r in query.references})
         now = [at for at in now if at <= stop] + ([stop] if late and begun and query.emit.kind == "change" else [])
-    alone = Expected(intakes={spec.name: seen}, tables={spec.name: {at: table_at(query, seen.rows, tables, at) for at in now}})
+    alone = Expected(
+        intakes={spec.name: seen}, tables={spec.name: {at: table_at(query, seen.rows, tables, at) for at in now}}
+    )
     return _changelog(case, spec, alone, rows)
 
 
@@ -175,7 +193,9 @@ def _changelog(case: Case, spec: QuerySpec, truth: Expected, rows: list[Values])
     right = dict(truth.tables[spec.name])
     keys = [query.outputs[i][0] for i in key_columns(query)]
     repeated = Counter((row["_ts"], *(same(row[k]) for k in keys)) for row in rows)
-    lines = [f"query {spec.name}: a group changes twice at {key[0]}" for key, count in repeated.items() if count > 1][:_SHOWN]
+    lines = [f"query {spec.name}: a group changes twice at {key[0]}" for key, count in repeated.items() if count > 1][
+        :_SHOWN
+    ]
     for now in sorted({row["_ts"] for row in rows} - set(right)):
         lines.append(f"query {spec.name}: changes at {now}, which is no instant of emission")
         right[now] = table_at(query, truth.intakes[spec.name].rows, case.table_values(), now)
@@ -184,8 +204,14 @@ def _changelog(case: Case, spec: QuerySpec, truth: Expected, rows: list[Values])
             made = apply_changelog(rows, keys, now)
         except AssertionError as problem:
             return [*lines, f"query {spec.name}: {problem}"]
-        wrong = [f"  missing {table[k]}" for k in table if k not in made] + [f"  extra {made[k]}" for k in made if k not in table]
-        wrong += [f"  {made[k]} should be {table[k]}" for k in table if k in made and not _same_row(query.outputs, table[k], made[k])]
+        wrong = [f"  missing {table[k]}" for k in table if k not in made] + [
+            f"  extra {made[k]}" for k in made if k not in table
+        ]
+        wrong += [
+            f"  {made[k]} should be {table[k]}"
+            for k in table
+            if k in made and not _same_row(query.outputs, table[k], made[k])
+        ]
         if wrong:
             return [*lines, f"query {spec.name}: the table at {now} is wrong", *wrong[:_SHOWN]]
     return lines
@@ -204,9 +230,16 @@ def _dead_letters(case: Case, outcome: Outcome, truth: Expected) -> list[str]:
 
 
 def _dead(columns: Sequence[tuple[str, str]], reason: str, values: Mapping[str, Value]) -> tuple[object, ...]:
-    """A dead letter as the first word of its reason and its values; bad rows are text, compared where text is certain."""
+    """A dead letter as the first word of its reason and its values; bad rows are text, compared where text is
+    certain."""
     word = reason.split()[0].rstrip(":,;") if reason.split() else ""
     if word != "bad":
         return (word, *canonical(values[name] for name, _ in columns))
     certain = ("INT", "BIGINT", "STRING")
-    return (word, *(values[name] is None if kind not in certain or values[name] is None else str(values[name]) for name, kind in columns))
+    return (
+        word,
+        *(
+            values[name] is None if kind not in certain or values[name] is None else str(values[name])
+            for name, kind in columns
+        ),
+    )

@@ -17,7 +17,8 @@ from tests.oracle.expressions import COMPARISONS, Call, Col, Expression, Lit, Va
 
 NUMBERS = ("INT", "BIGINT", "DOUBLE")
 DECIMALS = ("DECIMAL(10, 2)", "DECIMAL(18, 4)")
-#: The widest DECIMALs: how many of the 38 digits stand after the point. They are aggregated and compared, and not computed with.
+#: The widest DECIMALs: how many of the 38 digits stand after the point. They are aggregated and compared, and not
+#: computed with.
 WIDE = {f"wide {scale}": scale for scale in (0, 4, 38)}
 
 
@@ -122,14 +123,18 @@ def filter_on(rng: Random, place: Place) -> Expression:
     if kind < 0.12:
         return Call("is_not_null", (col,))
     if kind < 0.3:
-        return Call(rng.choice(("in", "in", "not_in")), (col, *(constant(rng, column) for _ in range(rng.randint(2, 4)))))
+        return Call(
+            rng.choice(("in", "in", "not_in")), (col, *(constant(rng, column) for _ in range(rng.randint(2, 4))))
+        )
     if kind < 0.45 and column.type == "STRING":
         return Call("like", (col, Lit(rng.choice(("a%", "%b", "_", "%", "a_%", "%e%")), "STRING")))
     if kind < 0.45:
         return Call("between", (col, constant(rng, column), constant(rng, column)))
     if kind < 0.55:
         other = filter_on(rng, place)
-        return Call(rng.choice(("or", "or", "and")), (Call(rng.choice(COMPARISONS), (col, constant(rng, column))), other))
+        return Call(
+            rng.choice(("or", "or", "and")), (Call(rng.choice(COMPARISONS), (col, constant(rng, column))), other)
+        )
     if kind < 0.65 and column.type in NUMBERS and column.domain.family == "number":
         remainder = Call("%", (col, Lit(rng.choice((2, 3)), "INT")))
         return Call(rng.choice(("=", "<>")), (remainder, Lit(rng.choice((0, 1)), "INT")))
@@ -140,7 +145,12 @@ def filter_on(rng: Random, place: Place) -> Expression:
 
 def equality(rng: Random, one: Place, other: Place) -> Expression | None:
     """An equality between two references, over different columns and types where there are any."""
-    pairs = [(a, b) for a in one.columns for b in other.columns if a.domain.family == b.domain.family and a.domain.family != "flag"]
+    pairs = [
+        (a, b)
+        for a in one.columns
+        for b in other.columns
+        if a.domain.family == b.domain.family and a.domain.family != "flag"
+    ]
     keys = [(a, b) for a, b in pairs if a.domain == b.domain]
     if not pairs:
         return None
@@ -202,7 +212,11 @@ def some_output(rng: Random, places: Sequence[Place]) -> Expression:
     if column.domain.family in ("number", "real"):
         other_place = rng.choice(places)
         numbers = other_place.of("number", "real")
-        right: Expression = other_place.col(rng.choice(numbers)) if numbers and rng.random() < 0.6 else Lit(rng.choice((2, 0, 7)), "INT")
+        right: Expression = (
+            other_place.col(rng.choice(numbers))
+            if numbers and rng.random() < 0.6
+            else Lit(rng.choice((2, 0, 7)), "INT")
+        )
         if kind < 0.75:
             return Call(rng.choice(("+", "-", "*", "/")), (col, right))
         if kind < 0.82 and column.type != "DOUBLE":
@@ -213,7 +227,9 @@ def some_output(rng: Random, places: Sequence[Place]) -> Expression:
     if column.domain.family == "text":
         if kind < 0.8:
             return Call("||", (col, Lit("-x", "STRING")))
-        return rng.choice((Call("upper", (col,)), Call("length", (col,)), Call("coalesce", (col, Lit("none", "STRING")))))
+        return rng.choice(
+            (Call("upper", (col,)), Call("length", (col,)), Call("coalesce", (col, Lit("none", "STRING"))))
+        )
     if column.domain.family == "big":
         return Call("+", (col, Lit(rng.choice((1, 10)), "INT")))
     if column.domain.family == "money":

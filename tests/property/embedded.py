@@ -1,7 +1,8 @@
 """A case through the embedded engine: declared by SQL, pushed epoch by epoch.
 
-Answer   `run_embedded(case)` is the outcome of a session that takes one step per epoch and then closes. `run_interrupted` has the results
-         of several sessions on one checkpoint, all but the last of which are given up; they are read from files.
+Answer   `run_embedded(case)` is the outcome of a session that takes one step per epoch and then closes.
+         `run_interrupted` has the results of several sessions on one checkpoint, all but the last of which are given
+         up; they are read from files.
 Limits   Static tables are written as parquet to a folder that lives as long as the run.
 """
 
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pyarrow.parquet as parquet
 
 from eddyline import Session
-from eddyline.connectors.output import result_files
+from eddyline.connectors.results.output import result_files
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
 from eddyline.tuning import SchedulingTuning, Tuning
@@ -28,12 +29,16 @@ from tests.property.specs import IDLE_SECONDS, Case
 EARLY = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2)))
 
 
-def run_embedded(case: Case, between: Callable[[Session], object] | None = None, settings: Settings | None = None) -> Outcome:
+def run_embedded(
+    case: Case, between: Callable[[Session], object] | None = None, settings: Settings | None = None
+) -> Outcome:
     """Run a case; `between` is called after every epoch, for tests that change the running session."""
     clock = MovedClock()
     # Every second case, by its number of epochs, is cut into small pieces.
     cut = Random(len(case.arrivals))
-    settings = settings or (EARLY if case.scheduler is not None else Settings(tuning=drawn(cut)) if cut.random() < 0.5 else None)
+    settings = settings or (
+        EARLY if case.scheduler is not None else Settings(tuning=drawn(cut)) if cut.random() < 0.5 else None
+    )
     with TemporaryDirectory() as directory, Session(settings, clock=clock) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
@@ -55,7 +60,8 @@ def run_embedded(case: Case, between: Callable[[Session], object] | None = None,
         for stream in case.streams:
             letters = plain_rows((session.driver.delivery.kept_dead or {}).get(stream.name, ()))
             outcome.dead[stream.name] = [
-                (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"}) for letter in letters
+                (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"})
+                for letter in letters
             ]
         return outcome
 

@@ -1,4 +1,5 @@
-"""The columns that random expressions are computed on: extremes, texts beyond ASCII, and what rounding and parsing may get wrong.
+"""The columns that random expressions are computed on: extremes, texts beyond ASCII, and what rounding and parsing may
+get wrong.
 
 Answer   `tables()` draws a table with the columns of `COLUMNS`; `POOLS` has the values worth trying, by type.
 """
@@ -105,17 +106,66 @@ POOLS: dict[DataType, list[object]] = {
     BOOLEAN: [True, False],
     INT: [0, 1, -1, 2, 3, 7, -8, 10, 15, 100, 12345, 2**31 - 1, -(2**31), 2**30, 46341, -46341],
     BIGINT: [0, 1, -1, 2, -3, 5, 10, 25, 1000, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**62, -(2**62) - 1, 3037000500],
-    DOUBLE: [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 0.3, 100.0, 1e-7, 1e16, 1e300, -1e300, 2147483647.5, 9.3e18]
+    DOUBLE: [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        0.1,
+        0.3,
+        100.0,
+        1e-7,
+        1e16,
+        1e300,
+        -1e300,
+        2147483647.5,
+        9.3e18,
+    ]
     + [float("nan"), float("inf"), float("-inf"), 5e-324, 0.49999999999999994, 12.345],
     STRING: list(_TEXTS),
     DATE: [0, -1, 1, 19_782, 19_783, -719_162, 2_932_896, 11_016, -25_567, 365],
-    TIMESTAMP: [0, -1, 1, 999_999, 1_709_164_800_000_000, 1_704_067_199_999_999, 1_704_067_200_000_000, -500_000, _YEAR_1, _YEAR_9999]
+    TIMESTAMP: [
+        0,
+        -1,
+        1,
+        999_999,
+        1_709_164_800_000_000,
+        1_704_067_199_999_999,
+        1_704_067_200_000_000,
+        -500_000,
+        _YEAR_1,
+        _YEAR_9999,
+    ]
     + [951_782_400_123_456, -2_208_988_800_000_000, 1_706_745_599_000_001],
-    MONEY: [Decimal(x) for x in ("0.00", "1.00", "-1.00", "1.25", "-1.25", "0.05", "99999999.99", "-99999999.99", "12.50", "3.30")],
-    FINE: [Decimal(x) for x in ("0.0000", "1.0000", "-0.0001", "2.5000", "-2.5000", "99999999999999.9999", "0.1250", "33.3333", "-7.7777")],
+    MONEY: [
+        Decimal(x)
+        for x in ("0.00", "1.00", "-1.00", "1.25", "-1.25", "0.05", "99999999.99", "-99999999.99", "12.50", "3.30")
+    ],
+    FINE: [
+        Decimal(x)
+        for x in (
+            "0.0000",
+            "1.0000",
+            "-0.0001",
+            "2.5000",
+            "-2.5000",
+            "99999999999999.9999",
+            "0.1250",
+            "33.3333",
+            "-7.7777",
+        )
+    ],
 }
 POOLS |= {
-    kind: [Decimal(n).scaleb(-kind.scale, Context(prec=38)) for n in (0, 1, -1, 10**38 - 1, 1 - 10**38, 10**38 - 2, 5 * 10**37, 10**19)]
+    kind: [
+        Decimal(n).scaleb(-kind.scale, Context(prec=38))
+        for n in (0, 1, -1, 10**38 - 1, 1 - 10**38, 10**38 - 2, 5 * 10**37, 10**19)
+    ]
     for kind in WIDE
 }
 

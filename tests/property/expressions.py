@@ -1,7 +1,7 @@
 """Random typed expressions, each with the DuckDB SQL that says the same, and random columns to compute them on.
 
-`pieces(kind)` draws a `Piece`: our bound expression, and SQL made from the *unbound* arguments, so that a comparison with
-DuckDB tests typing and casts as well as results. Where DuckDB would raise for a value, TRY makes it NULL.
+`pieces(kind)` draws a `Piece`: our bound expression, and SQL made from the *unbound* arguments, so that a comparison
+with DuckDB tests typing and casts as well as results. Where DuckDB would raise for a value, TRY makes it NULL.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.model.functions import resolve, resolve_cast
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.functions import resolve, resolve_cast
 from tests.property.expression_values import COLUMNS, FINE, MONEY, POOLS, WIDE
 
 #: DuckDB gives the negative of the smallest number, where it is a constant, a larger type; a difference keeps the type.
@@ -59,7 +59,9 @@ def _leaf(draw: st.DrawFn, kind: DataType) -> Piece:
 @st.composite
 def literals(draw: st.DrawFn, kind: DataType) -> Piece:
     if kind == INTERVAL:
-        micros = draw(st.sampled_from([0, 1, 999, 1_000_000, 60_000_000, -5_000_000, 86_400_000_000, 34_560_000_000_001]))
+        micros = draw(
+            st.sampled_from([0, 1, 999, 1_000_000, 60_000_000, -5_000_000, 86_400_000_000, 34_560_000_000_001])
+        )
         return Piece(Literal(micros, kind), f"to_microseconds({micros})")
     value = draw(st.sampled_from(POOLS[kind]))
     return Piece(Literal(value, kind), sql_literal(value, kind))
@@ -73,7 +75,11 @@ def sql_literal(value: object, kind: DataType) -> str:
     if kind == TIMESTAMP:
         return f"make_timestamp({value})"
     # DuckDB does not read '1E-38' as a DECIMAL(38, 38).
-    return f"CAST('{value:f}' AS {sql_type(kind)})" if isinstance(value, Decimal) else f"CAST('{value}' AS {sql_type(kind)})"
+    return (
+        f"CAST('{value:f}' AS {sql_type(kind)})"
+        if isinstance(value, Decimal)
+        else f"CAST('{value}' AS {sql_type(kind)})"
+    )
 
 
 def sql_type(kind: DataType) -> str:
@@ -98,7 +104,9 @@ def _made(name: str, args: tuple[Piece, ...], template: str, attempt: bool = Tru
     return Piece(resolve(name, tuple(a.expression for a in args)), f"TRY({text})" if attempt else text)
 
 
-def _with_literal(name: str, kinds: tuple[DataType, ...], literal: DataType, values: list[object], form: str = "") -> Production:
+def _with_literal(
+    name: str, kinds: tuple[DataType, ...], literal: DataType, values: list[object], form: str = ""
+) -> Production:
     """A production whose last argument is one of some constants."""
 
     def production(depth: int) -> st.SearchStrategy[Piece]:
@@ -136,14 +144,23 @@ def _cast(source: DataType, target: DataType) -> Production:
 
 
 def _unfolded_cast(e: Expression, target: DataType) -> Expression:
-    """The cast as a call even for literals, so that a text that cannot be read is the evaluator's and not the binder's."""
+    """The cast as a call even for literals, so that a text that cannot be read is the evaluator's and not the
+    binder's."""
     return Call("cast", (e,), target) if isinstance(e, Literal) else resolve_cast(e, target)
 
 
 def _case(kind: DataType) -> Production:
     def production(depth: int) -> st.SearchStrategy[Piece]:
-        parts = st.tuples(pieces(BOOLEAN, depth), pieces(kind, depth), pieces(BOOLEAN, depth), pieces(kind, depth), pieces(kind, depth))
-        return parts.map(lambda args: _made("case", args, "CASE WHEN {} THEN {} WHEN {} THEN {} ELSE {} END", attempt=False))
+        parts = st.tuples(
+            pieces(BOOLEAN, depth),
+            pieces(kind, depth),
+            pieces(BOOLEAN, depth),
+            pieces(kind, depth),
+            pieces(kind, depth),
+        )
+        return parts.map(
+            lambda args: _made("case", args, "CASE WHEN {} THEN {} WHEN {} THEN {} ELSE {} END", attempt=False)
+        )
 
     return production
 
@@ -162,7 +179,9 @@ def _in(kind: DataType) -> Production:
     def production(depth: int) -> st.SearchStrategy[Piece]:
         values = st.lists(_leaf(kind), min_size=1, max_size=4)
         return st.tuples(pieces(kind, depth), values).map(
-            lambda drawn: _made("in", (drawn[0], *drawn[1]), "({} IN (" + ", ".join("{}" for _ in drawn[1]) + "))", attempt=False)
+            lambda drawn: _made(
+                "in", (drawn[0], *drawn[1]), "({} IN (" + ", ".join("{}" for _ in drawn[1]) + "))", attempt=False
+            )
         )
 
     return production
@@ -200,7 +219,10 @@ _SMALL: list[object] = [-9, -2, -1, 0, 1, 2, 3, 5, 12]
 _PRODUCTIONS: dict[DataType, list[Production]] = {
     BOOLEAN: [
         *(_call(op, a, b) for op in ("=", "<>", "<", "<=", ">", ">=") for a, b in _COMPARED),
-        *(_call("is_not_distinct", k, k, form="({} IS NOT DISTINCT FROM {})") for k in (INT, DOUBLE, STRING, MONEY, BOOLEAN)),
+        *(
+            _call("is_not_distinct", k, k, form="({} IS NOT DISTINCT FROM {})")
+            for k in (INT, DOUBLE, STRING, MONEY, BOOLEAN)
+        ),
         *(_call(op, BOOLEAN, BOOLEAN, form=f"({{}} {op} {{}})") for op in ("and", "or") for _ in range(6)),
         *(_call("not", BOOLEAN, form="(NOT {})") for _ in range(3)),
         *(_call("is_null", k, form="({} IS NULL)") for k in (INT, STRING, DOUBLE)),
@@ -236,7 +258,10 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
         _with_unit("date_part", _PARTS, TIMESTAMP),
         _with_unit("date_part", _PARTS, DATE),
         _with_unit("date_diff", _UNITS, TIMESTAMP, TIMESTAMP),
-        *(_call(name, TIMESTAMP) for name in ("year", "month", "day", "hour", "minute", "second", "dayofweek", "epoch_ms", "epoch_us")),
+        *(
+            _call(name, TIMESTAMP)
+            for name in ("year", "month", "day", "hour", "minute", "second", "dayofweek", "epoch_ms", "epoch_us")
+        ),
         *(_cast(k, BIGINT) for k in (BOOLEAN, INT, DOUBLE, STRING, FINE)),
         *_choosing(BIGINT),
     ],
@@ -270,8 +295,14 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
         _with_literal("split_part", (STRING, STRING), INT, _SMALL),
         *(
             (
-                lambda depth, name=name: st.tuples(pieces(STRING, depth), st.sampled_from(_SMALL), pieces(STRING, 0)).map(
-                    lambda drawn: _made(name, (drawn[0], Piece(Literal(drawn[1], INT), f"({drawn[1]})"), drawn[2]), name + "({}, {}, {})")
+                lambda depth, name=name: st.tuples(
+                    pieces(STRING, depth), st.sampled_from(_SMALL), pieces(STRING, 0)
+                ).map(
+                    lambda drawn: _made(
+                        name,
+                        (drawn[0], Piece(Literal(drawn[1], INT), f"({drawn[1]})"), drawn[2]),
+                        name + "({}, {}, {})",
+                    )
                 )
             )
             for name in ("lpad", "rpad")
@@ -309,10 +340,14 @@ _PRODUCTIONS: dict[DataType, list[Production]] = {
     FINE: [_call("abs", FINE), *(_cast(k, FINE) for k in (INT, DOUBLE, STRING, MONEY)), *_choosing(FINE)],
 }
 
-#: Expressions that are drawn at the root only: results whose type is a DECIMAL of their own or one that we do not have, and
-#: functions whose last bit depends on the library, which something discontinuous above them would make visible.
+#: Expressions that are drawn at the root only: results whose type is a DECIMAL of their own or one that we do not have,
+#: and functions whose last bit depends on the library, which something discontinuous above them would make visible.
 ROOTS: list[Production] = [
-    *(_call(op, a, b) for op in ("+", "-", "*") for a, b in ((MONEY, MONEY), (MONEY, INT), (BIGINT, MONEY), (MONEY, FINE))),
+    *(
+        _call(op, a, b)
+        for op in ("+", "-", "*")
+        for a, b in ((MONEY, MONEY), (MONEY, INT), (BIGINT, MONEY), (MONEY, FINE))
+    ),
     *(_call(op, k, k) for op in ("+", "-") for k in WIDE),
     _call("%", MONEY, INT),
     *(_call(name, k) for name in ("ceil", "floor") for k in (MONEY, FINE)),

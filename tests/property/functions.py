@@ -1,6 +1,7 @@
 """Functions of one's own in random cases: the same queries, with calls around some of their columns.
 
-`half` has Arrow's arrays and raises for some values, `shout` NumPy's. What they mean row by row is in `tests/oracle/expressions.py`.
+`half` has Arrow's arrays and raises for some values, `shout` NumPy's. What they mean row by row is in
+`tests/oracle/expressions.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Nested data in random cases: the same rows and queries, with some columns inside of STRUCTs and ARRAYs.
 
-Answer   `inside` moves columns of streams into a STRUCT `n` and into ARRAYs; `unnested` makes one row of neighbours of equal time, with an
-         array of what they were, and queries UNNEST it. Both have the answers of the case that they are made of.
+Answer   `inside` moves columns of streams into a STRUCT `n` and into ARRAYs; `unnested` makes one row of neighbours of
+         equal time, with an array of what they were, and queries UNNEST it. Both have the answers of the case that they
+         are made of.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class NestedCase(Case):
     def statements(self, directory: str = ".") -> list[str]:
         assert self.plain is not None
         out = [] if self.scheduler is None else [f"SET scheduler = '{self.scheduler}'"]
-        out += [f"CREATE STREAM {s.name} ({self._columns(s)}) WITH {s.statement().split(' WITH ', 1)[1]}" for s in self.plain.streams]
+        out += [
+            f"CREATE STREAM {s.name} ({self._columns(s)}) WITH {s.statement().split(' WITH ', 1)[1]}"
+            for s in self.plain.streams
+        ]
         out += [t.statement(directory) for t in self.tables]
         return out + [statement for q in self.queries for statement in q.statements()]
 
@@ -81,7 +85,9 @@ def inside(rng: Random, case: Case) -> NestedCase:
         lists = tuple(name for name in free if name not in held and rng.random() < 0.5)
         within.append((stream.name, held, lists))
     places = {name: {**{c: f"n.{c}" for c in held}, **{c: f"w_{c}[1]" for c in lists}} for name, held, lists in within}
-    queries = tuple(_renamed(case, q, lambda ref, name: places.get(ref.source, {}).get(name, name)) for q in case.queries)
+    queries = tuple(
+        _renamed(case, q, lambda ref, name: places.get(ref.source, {}).get(name, name)) for q in case.queries
+    )
     return _made(case, queries, within=tuple(within))
 
 
@@ -89,13 +95,19 @@ def unnested(case: Case) -> NestedCase | None:
     """The case with an UNNEST for every stream; None: windows of rows need rows as they are."""
     if any(not isinstance(r.window, Range | Unbounded | type(None)) for q in case.queries for r in q.references):
         return None
-    if any(kind not in (*PLAIN, "TIMESTAMP") for s in case.streams for _, kind in s.columns) or any(s.sequence for s in case.streams):
+    if any(kind not in (*PLAIN, "TIMESTAMP") for s in case.streams for _, kind in s.columns) or any(
+        s.sequence for s in case.streams
+    ):
         return None
     times = {s.name: s.time for s in case.streams}
     made = []
     for query in case.queries:
-        found = _renamed(case, query, lambda ref, name: name if times.get(ref.source, name) == name else f"u_{ref.alias}.{name}")
-        made.append(_Unnesting(**{field.name: getattr(found, field.name) for field in fields(QuerySpec)}, streams=tuple(times)))
+        found = _renamed(
+            case, query, lambda ref, name: name if times.get(ref.source, name) == name else f"u_{ref.alias}.{name}"
+        )
+        made.append(
+            _Unnesting(**{field.name: getattr(found, field.name) for field in fields(QuerySpec)}, streams=tuple(times))
+        )
     return _made(case, tuple(made), unnests=True)
 
 
@@ -105,7 +117,9 @@ class _Unnesting(QuerySpec):
 
     def _reference(self, reference: Reference) -> str:
         text = super()._reference(reference)
-        return f"{text}, UNNEST({reference.alias}.u) AS u_{reference.alias}" if reference.source in self.streams else text
+        return (
+            f"{text}, UNNEST({reference.alias}.u) AS u_{reference.alias}" if reference.source in self.streams else text
+        )
 
     def select(self) -> str:
         # The names of elements stand for themselves: the alias of their stream is not before them.

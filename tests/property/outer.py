@@ -68,7 +68,11 @@ def random_outer(rng: Random) -> Case:
 
 def _outer(rng: Random, case: Case, spec: QuerySpec) -> OuterSpec:
     left, right = spec.references
-    kinds = [k for k in KINDS if not (left.window is None and k != "RIGHT") and not (right.window is None and k in ("RIGHT", "FULL"))]
+    kinds = [
+        k
+        for k in KINDS
+        if not (left.window is None and k != "RIGHT") and not (right.window is None and k in ("RIGHT", "FULL"))
+    ]
     kind = rng.choice(kinds)
     kept = OuterSpec(spec, kind).kept
     if kind != "EXISTS":
@@ -77,7 +81,9 @@ def _outer(rng: Random, case: Case, spec: QuerySpec) -> OuterSpec:
     outputs = case.outputs(spec)
     if "EXISTS" in kind:
         alias = spec.references[0].alias
-        outputs = tuple((f"o{n}", Col(alias, name, kind)) for n, (name, kind) in enumerate(case.source(left.source).columns))
+        outputs = tuple(
+            (f"o{n}", Col(alias, name, kind)) for n, (name, kind) in enumerate(case.source(left.source).columns)
+        )
     alone = [c for c in spec.where if len(aliases(c)) == 1 and ("EXISTS" not in kind or aliases(c) == {left.alias})]
     where = [c for c in alone if rng.random() < 0.4]
     spec = replace(spec, outputs=tuple(outputs), where=tuple(c for c in spec.where if c not in where))
@@ -100,7 +106,15 @@ def expected_outer(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
     taken = case.intake(spec)  # type: ignore[arg-type]
     columns = {r.alias: [name for name, _ in case.source(r.source).columns] for r in spec.references}
     end = taken.frontiers[-1]
-    return outer_results(case.query(spec.join), spec.kind, spec.where, taken.rows, case.table_values(), columns, 0 if end is None else end)
+    return outer_results(
+        case.query(spec.join),
+        spec.kind,
+        spec.where,
+        taken.rows,
+        case.table_values(),
+        columns,
+        0 if end is None else end,
+    )
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,9 @@ class TreeSpec:
                 break
             root = found.join.references[0]
             outputs = tuple((n, e) for n, e in found.join.outputs if last.alias not in aliases(e))
-            outputs = outputs or tuple((name, Col(root.alias, name, kind)) for name, kind in case.source(root.source).columns)
+            outputs = outputs or tuple(
+                (name, Col(root.alias, name, kind)) for name, kind in case.source(root.source).columns
+            )
             where = tuple(c for c in found.join.where if last.alias not in aliases(c))
             join_left = replace(found.join, references=found.join.references[:-1], outputs=outputs, where=where)
             test = (rng.choice(("EXISTS", "NOT EXISTS")), last, on)
@@ -193,7 +209,9 @@ def _tree(rng: Random, case: Case, spec: QuerySpec) -> TreeSpec:
         else r
         for r in (_ending(rng, r, partitions=True) if r.alias in anchors else r for r in spec.references)
     )
-    made = TreeSpec(replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins))
+    made = TreeSpec(
+        replace(spec, references=references, where=tuple(rest), outputs=tuple(case.outputs(spec))), tuple(joins)
+    )
     return made.asking(rng, case) if rng.random() < 0.4 else made
 
 

@@ -44,7 +44,12 @@ def random_live(rng: Random) -> Case:
         case = random_case(rng)
         for spec in case.queries:
             first = spec.references[0]
-            if 2 <= len(spec.references) <= 3 and first.window is not None and not is_aggregate(case.query(spec)) and not spec.distinct:
+            if (
+                2 <= len(spec.references) <= 3
+                and first.window is not None
+                and not is_aggregate(case.query(spec))
+                and not spec.distinct
+            ):
                 return replace(case, queries=(_live(rng, case, _tree(rng, case, spec)),), scheduler=None, pauses=())  # type: ignore[arg-type]
 
 
@@ -52,10 +57,15 @@ def _live(rng: Random, case: Case, tree: TreeSpec) -> LiveSpec:
     tables = {r.alias for r in tree.join.references if r.window is None}
     # Rows of tables are not kept, and none asks about them.
     joins = tuple(
-        ("LEFT" if r.alias in tables and join in ("RIGHT", "FULL") else join, tuple(c for c in on if not aliases(c) & (tables - {r.alias})))
+        (
+            "LEFT" if r.alias in tables and join in ("RIGHT", "FULL") else join,
+            tuple(c for c in on if not aliases(c) & (tables - {r.alias})),
+        )
         for r, (join, on) in zip(tree.join.references[1:], tree.joins, strict=True)
     )
-    tests = tuple((which, r, tuple(c for c in on if not aliases(c) & (tables - {r.alias}))) for which, r, on in tree.tests)
+    tests = tuple(
+        (which, r, tuple(c for c in on if not aliases(c) & (tables - {r.alias}))) for which, r, on in tree.tests
+    )
     windows = {r.alias: _window(rng, case, r) for r in tree.references}
     references = tuple(windows[r.alias] for r in tree.join.references)
     columns = [Col(r.alias, name, kind) for r in references for name, kind in case.source(r.source).columns]
@@ -63,7 +73,11 @@ def _live(rng: Random, case: Case, tree: TreeSpec) -> LiveSpec:
     group_by = tuple(rng.sample(columns, rng.choice((0, 1, 1, 2)) if len(columns) > 1 else 1))
     measured = rng.choice(columns)
     outputs: list[tuple[str, Expression]] = [(f"g{n}", e) for n, e in enumerate(group_by)]
-    outputs += [("n", Agg("COUNT", None)), ("m", Agg("COUNT", measured)), ("s", Agg(rng.choice(("MIN", "MAX")), rng.choice(numbers)))]
+    outputs += [
+        ("n", Agg("COUNT", None)),
+        ("m", Agg("COUNT", measured)),
+        ("s", Agg(rng.choice(("MIN", "MAX")), rng.choice(numbers))),
+    ]
     if rng.random() < 0.3:
         outputs.append(("d", Agg("COUNT", rng.choice(columns), distinct=True)))
     join = replace(tree.join, references=references, outputs=tuple(outputs))
@@ -98,7 +112,8 @@ def live_tables(case: Case) -> dict[int, Table]:
     spec: LiveSpec = case.queries[0]  # type: ignore[assignment]
     taken = case.intake(spec)  # type: ignore[arg-type]
     return {
-        now: live_table(case, spec, now) for now in instants(Query(spec.references, (), (), emit=spec.emit), taken.rows, taken.frontiers)
+        now: live_table(case, spec, now)
+        for now in instants(Query(spec.references, (), (), emit=spec.emit), taken.rows, taken.frontiers)
     }
 
 

@@ -1,7 +1,8 @@
 """Random event patterns, constraints and streams, as SQL for the engine and as plain data for the oracle.
 
 Answer   `random_case(rng)` draws one; `Case.text` are its statements, `Case.answer` what the oracle says of it.
-Limits   Few types, traces and events: most cases have matches, violations and pruned runs, and every assignment can be tried.
+Limits   Few types, traces and events: most cases have matches, violations and pruned runs, and every assignment can be
+         tried.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.model.constraint import Rule
+from eddyline.model.patterns.constraint import Rule
 from tests.oracle import patterns as oracle
 
 TYPES = "ABCDEF"
 STREAM = "CREATE STREAM s (k BIGINT, j STRING, type STRING, v BIGINT, u STRING, ts TIMESTAMP) WITH (time = 'ts');"
 SCHEMA = pa.schema(
-    [("k", pa.int64()), ("j", pa.string()), ("type", pa.string()), ("v", pa.int64()), ("u", pa.string()), ("ts", pa.timestamp("us"))]
+    [
+        ("k", pa.int64()),
+        ("j", pa.string()),
+        ("type", pa.string()),
+        ("v", pa.int64()),
+        ("u", pa.string()),
+        ("ts", pa.timestamp("us")),
+    ]
 )
 _COMPARE = {
     "=": lambda a, b: a == b,
@@ -64,7 +72,9 @@ class Case:
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self.rows, SCHEMA)
 
-    def answer(self, query: Drawn, check: bool = True, start: int | None = None, upto: int | None = None) -> list[tuple[Any, ...]]:
+    def answer(
+        self, query: Drawn, check: bool = True, start: int | None = None, upto: int | None = None
+    ) -> list[tuple[Any, ...]]:
         """Per result the row number that each name is bound to, then `_ts`."""
         found = oracle.answer(query.query, self.rows, self.rules, self.partition, check=check, start=start, upto=upto)
         return [(*(m.bound.get(n) for n in query.outputs), m.ts) for m in found]
@@ -117,7 +127,9 @@ class _Draw:
                     members.append(self._negated(taken))
             while operator == "SEQ" and top and self.within is not None and self.rng.random() < 0.25:
                 members.append(self._negated(taken))
-        return f"{operator}({', '.join(text for text, _ in members)})", oracle.Group(operator, tuple(node for _, node in members))
+        return f"{operator}({', '.join(text for text, _ in members)})", oracle.Group(
+            operator, tuple(node for _, node in members)
+        )
 
     def _negated(self, taken: set[str]) -> tuple[str, oracle.Node]:
         kind, name = self.rng.choice(TYPES), f"n{len(self.names)}{self.rng.randrange(1000)}"
@@ -145,7 +157,9 @@ def _condition(rng: Random, names: Sequence[str], negated: Sequence[str]) -> tup
             frozenset({a}), lambda rows: rows[a]["v"] is not None and compare(rows[a]["v"], bound)
         )
     if rng.random() < 0.3:
-        return f"{a}.u = {b}.u", oracle.Condition(frozenset({a, b}), lambda rows: rows[a]["u"] is not None and rows[a]["u"] == rows[b]["u"])
+        return f"{a}.u = {b}.u", oracle.Condition(
+            frozenset({a, b}), lambda rows: rows[a]["u"] is not None and rows[a]["u"] == rows[b]["u"]
+        )
     if rng.random() < 0.2:
         return f"{a}.v + {b}.v > 3", oracle.Condition(
             frozenset({a, b}), lambda rows: None not in (rows[a]["v"], rows[b]["v"]) and rows[a]["v"] + rows[b]["v"] > 3
@@ -171,7 +185,9 @@ def random_query(rng: Random, name: str, book: str) -> Drawn:
     parts.append("FIRST MATCH" if first else "ALL MATCHES")
     # Rows are told apart by their text: j is their number.
     parts.append("RETURN " + ", ".join(f"{n}.j AS {n}" for n in names))
-    return Drawn(name, " ".join(parts), oracle.Query(node, tuple(c for _, c in conditions), draw.within, first), tuple(names))
+    return Drawn(
+        name, " ".join(parts), oracle.Query(node, tuple(c for _, c in conditions), draw.within, first), tuple(names)
+    )
 
 
 def random_rules(rng: Random) -> list[Rule]:

@@ -1,8 +1,9 @@
 """How work is cut, drawn at random: no answer depends on it.
 
-Answer   `drawn(rng)` is a `Tuning` under which results leave their epoch some at a time, pairs are found in small portions and a join is
-         shared by few queries; or the one that all jobs have. `EDDYLINE_PIECES=3` lets every test of a run that says nothing of its tuning
-         work with pieces of three results: `EDDYLINE_PIECES=3 pytest tests/property`.
+Answer   `drawn(rng)` is a `Tuning` under which results leave their epoch some at a time, pairs are found in small
+         portions and a join is shared by few queries; or the one that all jobs have. `EDDYLINE_PIECES=3` lets every
+         test of a run that says nothing of its tuning work with pieces of three results: `EDDYLINE_PIECES=3 pytest
+         tests/property`.
 Limits   The variable is for random suites; tests that count pieces, files or tables fail under it.
 """
 
@@ -28,7 +29,8 @@ def drawn(rng: Random) -> Tuning:
 
 
 def make_small(most: int = 0, file_rows: int = 0) -> None:
-    """Let every tuning that this process makes from here on have pieces of so many results, and files of so many rows, unless it says
+    """Let every tuning that this process makes from here on have pieces of so many results, and files of so many rows,
+    unless it says
     otherwise; 0: as the variable says, which without it is as always."""
     most = most or int(os.environ.get("EDDYLINE_PIECES", "0"))
     if most:

@@ -1,7 +1,7 @@
 """Random streams with punctuations: what the oracle says of a case.
 
-Answer   `expected(case)` has the results of every query and the violations of every stream, from the definitions in `oracle/promises.py`.
-         `placed(case)` has all rows in total order, and all promises.
+Answer   `expected(case)` has the results of every query and the violations of every stream, from the definitions in
+         `oracle/promises.py`. `placed(case)` has all rows in total order, and all promises.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def placed(case: Case) -> tuple[list[Placed], list[Promise]]:
             for other in case.streams:
                 closes = int(str(row["c"] if other.at and row["c"] is not None else place[0]))
                 if other.source == stream.name and row["j"] is not None and (row["c"] is not None or not other.at):
-                    promises.append(Promise(other.name, (("k", row["j"]),), (closes, LAST, 0) if closes >= place[0] else place))
+                    promises.append(
+                        Promise(other.name, (("k", row["j"]),), (closes, LAST, 0) if closes >= place[0] else place)
+                    )
     for name, _, instant, pattern, listed in case.said:
         promises.append(Promise(name, pattern, (instant, LAST, 0), listed))
     return sorted(rows, key=lambda row: row.place), promises
@@ -45,7 +47,9 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
     rows, promises = placed(case)
     dead = violations(rows, promises, {})
     kept = [row for row in rows if row.place not in dead]
-    lost = {s.name: [int(str(r.values["id"])) for r in rows if r.place in dead and r.stream == s.name] for s in case.streams}
+    lost = {
+        s.name: [int(str(r.values["id"])) for r in rows if r.place in dead and r.stream == s.name] for s in case.streams
+    }
     for s in case.streams:
         lost[s.name] += [int(str(s.rows[at]["id"])) for at in s.broken()]
     letters = {name: sorted((number, "violation") for number in numbers) for name, numbers in lost.items()}
@@ -54,7 +58,12 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
     for number, ask in enumerate(case.asks):
         found = _combinations(ask, kept)
         results: list[object] = [
-            tuple(sorted([(f"{alias}_id", str(row.values["id"])) for alias, row in one.items()] + [("_ts", _time(_newest(one)))]))
+            tuple(
+                sorted(
+                    [(f"{alias}_id", str(row.values["id"])) for alias, row in one.items()]
+                    + [("_ts", _time(_newest(one)))]
+                )
+            )
             for one in found
         ]
         answers[f"joined{number}"] = sorted(results, key=str)
@@ -98,7 +107,9 @@ def _combinations(ask: Ask, rows: list[Placed]) -> list[dict[str, Placed]]:
     made: list[dict[str, Placed]] = [{}]
     for reference in ask.references:
         mine = [row for row in rows if row.stream == reference.stream and reference.filter(row.values)]
-        made = [{**one, reference.alias: row} for one in made for row in mine if _holds(ask, {**one, reference.alias: row})]
+        made = [
+            {**one, reference.alias: row} for one in made for row in mine if _holds(ask, {**one, reference.alias: row})
+        ]
     return [one for one in made if _inside(ask, rows, one)]
 
 
@@ -141,7 +152,9 @@ def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], end: int) ->
 
 
 def _told(ask: Ask, world: World, end: int) -> list[object]:
-    return [tuple(sorted([("g", str(value)), ("_ts", _time(until))])) for value, until in _ends(ask, world, end).items()]
+    return [
+        tuple(sorted([("g", str(value)), ("_ts", _time(until))])) for value, until in _ends(ask, world, end).items()
+    ]
 
 
 def _ends(ask: Ask, world: World, end: int) -> dict[object, int]:
@@ -158,7 +171,10 @@ def _ends(ask: Ask, world: World, end: int) -> dict[object, int]:
                 if column == name:
                     seen[value] = min(seen.get(value, promise.instant), promise.instant)
     instants = sorted({t + d for t in (*(p.instant for p in world.promises), *_edges(world), end) for d in (0, 1)})
-    found = {value: world.ends({alias: {name: value} for alias, name in same}, since, instants) for value, since in seen.items()}
+    found = {
+        value: world.ends({alias: {name: value} for alias, name in same}, since, instants)
+        for value, since in seen.items()
+    }
     return {value: until for value, until in found.items() if until <= end}
 
 

@@ -1,7 +1,8 @@
 """Random streams with punctuations: what a session is given, and what it has answered.
 
-Answer   `random_case(rng)` draws streams, promises and queries; `declare` and `push` give them to a session, and `outcome` is what it says.
-         Promises are drawn from the data: each says that a value has come for the last time. A world with lies says so too early.
+Answer   `random_case(rng)` draws streams, promises and queries; `declare` and `push` give them to a session, and
+         `outcome` is what it says. Promises are drawn from the data: each says that a value has come for the last time.
+         A world with lies says so too early.
 Limits   Small: a handful of values, up to some twenty rows per stream.
 """
 
@@ -31,7 +32,8 @@ class Stream:
     marks: bool = False
     #: Column `j` of other streams' rows ends values of `k` here: the name of that stream.
     source: str | None = None
-    #: The punctuations that it gets from there stand at the instants in column `c`, or at the rows themselves where these are later.
+    #: The punctuations that it gets from there stand at the instants in column `c`, or at the rows themselves where
+    #: these are later.
     at: bool = False
     lateness: int = 0
     #: (how many rows come before it, instant): heartbeats between the rows, as the source has them.
@@ -84,7 +86,10 @@ class Ask:
     def _where(self) -> str:
         parts = [f"{a}.{x} = {b}.{y}" for a, x, b, y in self.equalities]
         parts += [f"{alias}.{text}" for alias, text in self.filters.items()]
-        parts += [f"{b}.ts <= {a}.ts {'-' if seconds < 0 else '+'} INTERVAL '{abs(seconds)} seconds'" for a, b, seconds in self.bounds]
+        parts += [
+            f"{b}.ts <= {a}.ts {'-' if seconds < 0 else '+'} INTERVAL '{abs(seconds)} seconds'"
+            for a, b, seconds in self.bounds
+        ]
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
     def storing(self) -> list[Reference]:
@@ -94,7 +99,9 @@ class Ask:
         for reference in self.references:
             for other in aliases:
                 if reference.range is not None:
-                    later[other, reference.alias] = min(later.get((other, reference.alias), reference.range), reference.range)
+                    later[other, reference.alias] = min(
+                        later.get((other, reference.alias), reference.range), reference.range
+                    )
         for middle in aliases:
             for b in aliases:
                 for a in aliases:
@@ -105,7 +112,9 @@ class Ask:
         for reference in self.references:
             spans = [later.get((other, reference.alias)) for other in aliases if other != reference.alias]
             bounded = bool(spans) and None not in spans and reference.range is None and reference.rows is None
-            found.append(replace(reference, range=max(0, *(s for s in spans if s is not None))) if bounded else reference)
+            found.append(
+                replace(reference, range=max(0, *(s for s in spans if s is not None))) if bounded else reference
+            )
         return found
 
 
@@ -134,7 +143,9 @@ class Case:
             found.append(f"CREATE STREAM {stream.name} ({columns}) WITH ({', '.join(options)})")
         for stream in self.streams:
             if stream.source is not None:
-                found.append(f"CREATE PUNCTUATION p{stream.name} ON {stream.name} (k) FROM {stream.source} (j){' AT c' * stream.at}")
+                found.append(
+                    f"CREATE PUNCTUATION p{stream.name} ON {stream.name} (k) FROM {stream.source} (j){' AT c' * stream.at}"
+                )
         if self.united:
             parts = " UNION ALL ".join(f"SELECT {', '.join(COLUMNS)} FROM {stream.name}" for stream in self.streams[:2])
             found.append(f"CREATE STREAM u WITH (propagate = 'on') AS {parts}")
@@ -144,7 +155,8 @@ class Case:
 
 
 def random_case(rng: Random, lies: bool = False, beats: bool = False) -> Case:
-    """A case; with `beats`, heartbeats stand between the rows of some streams, which only programs that push can say of them."""
+    """A case; with `beats`, heartbeats stand between the rows of some streams, which only programs that push can say of
+    them."""
     count = rng.choice((1, 2, 2, 3, 3))
     case = Case([_stream(rng, name) for name in STREAMS[:count]], epochs=rng.choice((1, 2, 4, 8)))
     for _ in range(3):
@@ -204,7 +216,9 @@ def _shape(shape: str, streams: list[Stream]) -> tuple[list[Reference], list[Equ
     column = "t" if shape == "texts" else "k"
     if shape in ("star", "texts"):
         return references, [("r0", column, f"r{place}", column) for place in range(1, len(names))]
-    return references, [(f"r{place}", ("k", "j")[place % 2], f"r{place + 1}", ("k", "j")[place % 2]) for place in range(len(names) - 1)]
+    return references, [
+        (f"r{place}", ("k", "j")[place % 2], f"r{place + 1}", ("k", "j")[place % 2]) for place in range(len(names) - 1)
+    ]
 
 
 def _filtered(rng: Random, ask: Ask, reference: Reference) -> Reference:
@@ -266,7 +280,8 @@ def _beat(rng: Random, stream: Stream, lies: bool) -> None:
         before = rng.choice((rng.randrange(len(stream.rows) + 1), len(stream.rows)))
         came = max((int(str(row["ts"])) for row in stream.rows[:before]), default=0)
         instant = came + rng.choice((-1, 0, 1, 3, 6)) * SECOND
-        # A punctuation whose place has passed when it comes stands at the frontier, which depends on epochs: there is none here.
+        # A punctuation whose place has passed when it comes stands at the frontier, which depends on epochs: there is
+        # none here.
         later = [int(str(row["ts"])) for row in stream.rows[before:] if row["done"] or not lies]
         instant = min([instant, *(ts - 1 for ts in later)])
         stream.beats.append((before, instant))
@@ -286,7 +301,10 @@ def _say(rng: Random, case: Case, stream: Stream, lies: bool) -> None:
     elif draw < 0.75:
         pattern, text = ((column, lambda x, value=value: x <= value),), f"{column} <= {value}"
     else:
-        pattern, text = ((column, lambda x, value=value: x in (value, value + 1)),), f"{column} IN ({value}, {value + 1})"
+        pattern, text = (
+            ((column, lambda x, value=value: x in (value, value + 1)),),
+            f"{column} IN ({value}, {value + 1})",
+        )
     promise = Promise(stream.name, pattern, (0, 0, 0))  # type: ignore[arg-type]
     covered = [int(str(row["ts"])) for row in rows if promise.covers(row)]
     earliest = 0 if lies else max(covered, default=0) // SECOND
@@ -322,15 +340,24 @@ def push(session: Session, case: Case, epoch: int) -> None:
                 session.push(stream.name, stream.rows[first:place])
                 first = place
             if instant is not None:
-                session.punctuate(stream.name, f"ts <= TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=instant)}'")
+                session.punctuate(
+                    stream.name, f"ts <= TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=instant)}'"
+                )
 
 
-def outcome(session: Session, case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:
+def outcome(
+    session: Session, case: Case
+) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]], dict[str, Any]]:
     # Names with a bar in front are those of the parts of a union.
     queries = [(name, query) for name, query in session.queries.items() if not name.startswith("_")]
-    found = {name: plain((query.punctuations() if name.startswith("told") else query.table()).to_pylist()) for name, query in queries}
+    found = {
+        name: plain((query.punctuations() if name.startswith("told") else query.table()).to_pylist())
+        for name, query in queries
+    }
     dead = {
-        s.name: sorted((int(row["id"]), str(row["_reason"]).split(":")[0]) for row in session.dead_letters(s.name).to_pylist())
+        s.name: sorted(
+            (int(row["id"]), str(row["_reason"]).split(":")[0]) for row in session.dead_letters(s.name).to_pylist()
+        )
         for s in case.streams
     }
     return found, dead, session.stats()

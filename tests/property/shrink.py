@@ -16,8 +16,15 @@ from tests.oracle.relational import Reference
 from tests.property.specs import Case, QuerySpec
 
 
-def shrink(case: Any, fails: Callable[[Any], bool], *, seconds: float = 60.0, smaller: Callable[[Any], Iterator[Any]] | None = None) -> Any:
-    """The smallest failing case that is found in the given time. `fails` says whether a case (still) fails; `smaller` leaves things out."""
+def shrink(
+    case: Any,
+    fails: Callable[[Any], bool],
+    *,
+    seconds: float = 60.0,
+    smaller: Callable[[Any], Iterator[Any]] | None = None,
+) -> Any:
+    """The smallest failing case that is found in the given time. `fails` says whether a case (still) fails; `smaller`
+    leaves things out."""
     until = time.monotonic() + seconds
     found = True
     while found and time.monotonic() < until:
@@ -82,9 +89,19 @@ def _plainer(query: QuerySpec) -> Iterator[QuerySpec]:
             yield replace(query, outputs=query.outputs[:i] + query.outputs[i + 1 :])
     spoken = {a for e in (*query.where, *(e for _, e in query.outputs), *query.group_by) for a in aliases(e)}
     for i, reference in enumerate(query.references):
-        if len(query.references) > 1 and reference.alias not in spoken and _has_stream(query.references[:i] + query.references[i + 1 :]):
+        if (
+            len(query.references) > 1
+            and reference.alias not in spoken
+            and _has_stream(query.references[:i] + query.references[i + 1 :])
+        ):
             yield replace(query, references=query.references[:i] + query.references[i + 1 :], plan="auto")
-    for name, plain in (("plan", "auto"), ("probe", "hash"), ("joins_written", False), ("window_last", False), ("by_set", False)):
+    for name, plain in (
+        ("plan", "auto"),
+        ("probe", "hash"),
+        ("joins_written", False),
+        ("window_last", False),
+        ("by_set", False),
+    ):
         if getattr(query, name) != plain:
             yield replace(query, **{name: plain})
 

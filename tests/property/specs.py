@@ -1,7 +1,8 @@
 """A random case as plain data: streams, tables, queries, and rows in epochs.
 
-Answer   `Case.statements()` renders it to eddyline SQL, `Case.tables_as_arrow()` and `arrow_rows` to Arrow; `expected(case)`
-         evaluates it with the oracle. A case's `repr` is Python: `from tests.property.specs import *` and paste it.
+Answer   `Case.statements()` renders it to eddyline SQL, `Case.tables_as_arrow()` and `arrow_rows` to Arrow;
+         `expected(case)` evaluates it with the oracle. A case's `repr` is Python: `from tests.property.specs import *`
+         and paste it.
 Limits   Every epoch of a case is one step; the run then closes with an epoch without rows.
 """
 
@@ -18,7 +19,20 @@ import pyarrow as pa
 from tests.oracle.aggregation import Table, closed_groups, instants, is_aggregate, table_at
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value, aliases, render, span
 from tests.oracle.intake import Epoch, Intake, Stream, Values, dead_letters, intake
-from tests.oracle.relational import ON_CHANGE, Emit, Last, LastPer, Now, Query, Range, Reference, Result, Unbounded, Window, answer
+from tests.oracle.relational import (
+    ON_CHANGE,
+    Emit,
+    Last,
+    LastPer,
+    Now,
+    Query,
+    Range,
+    Reference,
+    Result,
+    Unbounded,
+    Window,
+    answer,
+)
 
 nan = math.nan
 inf = math.inf
@@ -78,9 +92,8 @@ class TableSpec:
 
     def statement(self, directory: str) -> str:
         refresh = ", refresh='1 hour'" if self.changes else ""
-        return (
-            f"CREATE TABLE {self.name} ({_columns(self.columns)}) WITH (format='parquet', path='{directory}/{self.name}.parquet'{refresh})"
-        )
+        options = f"format='parquet', path='{directory}/{self.name}.parquet'{refresh}"
+        return f"CREATE TABLE {self.name} ({_columns(self.columns)}) WITH ({options})"
 
     def rows_at(self, epoch: int) -> tuple[Row, ...]:
         """The rows when an epoch begins."""
@@ -122,7 +135,11 @@ class QuerySpec:
 
     def statements(self) -> list[str]:
         if self.by_set:
-            return [f"SET plan = '{self.plan}'", f"SET probe = '{self.probe}'", f"CREATE QUERY {self.name} AS {self.select()}"]
+            return [
+                f"SET plan = '{self.plan}'",
+                f"SET probe = '{self.probe}'",
+                f"CREATE QUERY {self.name} AS {self.select()}",
+            ]
         return [f"CREATE QUERY {self.name} WITH (plan = '{self.plan}', probe = '{self.probe}') AS {self.select()}"]
 
     def _from(self) -> tuple[str, list[Expression]]:
@@ -133,7 +150,11 @@ class QuerySpec:
         chain: set[str] = set()
         for i, reference in enumerate(self.references):
             chain.add(reference.alias)
-            here = [c for c in rest if reference.alias in aliases(c) and aliases(c) <= chain] if self.joins_written and i else []
+            here = (
+                [c for c in rest if reference.alias in aliases(c) and aliases(c) <= chain]
+                if self.joins_written and i
+                else []
+            )
             if here:
                 text += f" JOIN {self._reference(reference)} ON " + " AND ".join(render(c) for c in here)
                 rest = [c for c in rest if c not in here]
@@ -151,7 +172,11 @@ class QuerySpec:
             LastPer: lambda w: f" [PARTITION BY {', '.join(w.columns)} ROWS {w.count}]",
             type(None): lambda w: "",
         }[type(reference.window)](reference.window)
-        return f"{reference.source} {reference.alias}{window}" if self.window_last else f"{reference.source}{window} {reference.alias}"
+        return (
+            f"{reference.source} {reference.alias}{window}"
+            if self.window_last
+            else f"{reference.source}{window} {reference.alias}"
+        )
 
 
 @dataclass(frozen=True)
@@ -199,7 +224,9 @@ class Case:
 
     def query(self, spec: QuerySpec) -> Query:
         """The query as the oracle reads it."""
-        return Query(spec.references, spec.where, self.outputs(spec), spec.group_by, spec.having, spec.distinct, spec.emit)
+        return Query(
+            spec.references, spec.where, self.outputs(spec), spec.group_by, spec.having, spec.distinct, spec.emit
+        )
 
     def intake(self, spec: QuerySpec) -> Intake:
         """What a query sees."""
@@ -214,7 +241,10 @@ class Case:
 
     def _oracle_epochs(self) -> list[Epoch]:
         rows = [{name: self.values(name, rows) for name, rows in epoch} for epoch in self.arrivals]
-        return [*(Epoch(epoch, idle=idle) for epoch, idle in zip(rows, self.idle(), strict=True)), Epoch({}, closing=True)]
+        return [
+            *(Epoch(epoch, idle=idle) for epoch, idle in zip(rows, self.idle(), strict=True)),
+            Epoch({}, closing=True),
+        ]
 
     def idle(self) -> list[frozenset[str]]:
         """Per epoch the streams that are idle: a pause came after their last rows."""
@@ -237,7 +267,8 @@ class Case:
         return {t.name: self.values(t.name, t.rows_at(epoch)) for t in self.tables}
 
     def eras(self) -> list[tuple[int, int | None, int | None]]:
-        """(epoch, after, up to): when an epoch at which tables change begins, and the times of the newest rows that meet them then."""
+        """(epoch, after, up to): when an epoch at which tables change begins, and the times of the newest rows that
+        meet them then."""
         starts = [0, *sorted({epoch for table in self.tables for epoch, _ in table.changes})]
         # What a table was before the first row of any stream is at no newest row.
         end = len(self.arrivals)
@@ -315,7 +346,9 @@ def expected(case: Case) -> Expected:
         elif query.emit.kind == "close":
             out.closed[spec.name] = closed_groups(query, taken.rows, tables, taken.frontiers)
         else:
-            out.tables[spec.name] = {now: table_at(query, taken.rows, tables, now) for now in instants(query, taken.rows, taken.frontiers)}
+            out.tables[spec.name] = {
+                now: table_at(query, taken.rows, tables, now) for now in instants(query, taken.rows, taken.frontiers)
+            }
     return out
 
 

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from tests.oracle.aggregation import is_aggregate
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, Value
 from tests.oracle.relational import ON_CHANGE, Emit, Last, LastPer, Now, Query, Range, Reference, Unbounded, Window
-from tests.property.conditions import WIDE, Column, Domain, Place, filter_on, inequality, join_on, random_domain, random_type, some_output
+from tests.property.conditions import (
+    WIDE,
+    Column,
+    Domain,
+    Place,
+    filter_on,
+    inequality,
+    join_on,
+    random_domain,
+    random_type,
+    some_output,
+)
 from tests.property.specs import Case, QuerySpec, StreamSpec, TableSpec
 
 SECOND = 1_000_000
@@ -46,11 +57,15 @@ def random_case(rng: Random) -> Case:
     base = rng.choice((0, 1_700_000_000 * SECOND, -20 * SECOND, 59 * SECOND + 7 * tick))
     families = ("number", "text", "real", "big", "day", "money")
     keys = [random_domain(rng, family, 4) for family in rng.choices(families, (6, 3, 1, 1, 1, 1), k=2)]
-    streams = [_stream(rng, f"s{i}", keys, tick) for i in range(min(rng.choices((1, 2, 3, 4), (2, 4, 3, 2))[0], references + 1))]
+    streams = [
+        _stream(rng, f"s{i}", keys, tick)
+        for i in range(min(rng.choices((1, 2, 3, 4), (2, 4, 3, 2))[0], references + 1))
+    ]
     tables = [_table(rng, keys)] if rng.random() < 0.2 else []
     count = rng.choices((1, 2, 3), (60, 25, 15))[0]
     queries = [
-        _query(rng, f"q{i}", [*streams, *tables], references if i == 0 else rng.randint(1, min(3, references)), tick) for i in range(count)
+        _query(rng, f"q{i}", [*streams, *tables], references if i == 0 else rng.randint(1, min(3, references)), tick)
+        for i in range(count)
     ]
     scheduler = None
     if references in (2, 3) and rng.random() < 0.15:
@@ -66,7 +81,14 @@ def random_case(rng: Random) -> Case:
         streams = [replace(s, spec=replace(s.spec, idle=rng.random() < 0.6)) for s in streams]
         pauses = tuple(sorted(rng.sample(range(1, len(arrivals)), rng.randint(1, min(4, len(arrivals) - 1)))))
     queries = [_judged(rng, q, {s.spec.name: s for s in streams}) if rng.random() < 0.2 else q for q in queries]
-    return Case(tuple(s.spec for s in streams), tuple(queries), arrivals, tuple(t.spec for t in tables), pauses=pauses, scheduler=scheduler)
+    return Case(
+        tuple(s.spec for s in streams),
+        tuple(queries),
+        arrivals,
+        tuple(t.spec for t in tables),
+        pauses=pauses,
+        scheduler=scheduler,
+    )
 
 
 def _judged(rng: Random, spec: QuerySpec, sources: Mapping[str, Source]) -> QuerySpec:
@@ -121,15 +143,21 @@ def _table(rng: Random, keys: Sequence[Domain]) -> Source:
 
 def _some_columns(rng: Random, keys: Sequence[Domain]) -> tuple[Column, ...]:
     columns = [
-        Column(rng.choice((f"k{i}", f"x{i}")), random_type(rng, d.family), d) for i, d in enumerate(keys) if i == 0 or rng.random() < 0.8
+        Column(rng.choice((f"k{i}", f"x{i}")), random_type(rng, d.family), d)
+        for i, d in enumerate(keys)
+        if i == 0 or rng.random() < 0.8
     ]
     for i in range(rng.randint(0, 2)):
-        family = rng.choices(("number", "text", "real", "day", "flag", "money", "big", *WIDE), (8, 4, 6, 2, 2, 4, 2, 1, 1, 1))[0]
+        family = rng.choices(
+            ("number", "text", "real", "day", "flag", "money", "big", *WIDE), (8, 4, 6, 2, 2, 4, 2, 1, 1, 1)
+        )[0]
         columns.append(Column(f"v{i}", random_type(rng, family), random_domain(rng, family, 6)))
     return tuple(columns)
 
 
-def _flow(rng: Random, streams: Sequence[Source], most: int, tick: int, base: int) -> list[tuple[str, tuple[Value, ...]]]:
+def _flow(
+    rng: Random, streams: Sequence[Source], most: int, tick: int, base: int
+) -> list[tuple[str, tuple[Value, ...]]]:
     """The rows of all streams in the order in which they arrive."""
     flow: list[tuple[float, str, tuple[Value, ...]]] = []
     for source in streams:
@@ -159,7 +187,9 @@ def _delay(rng: Random, disorder: str, lateness: int, tick: int) -> int:
     return rng.randint(0, lateness // tick) * tick
 
 
-def _split(rng: Random, flow: Sequence[tuple[str, tuple[Value, ...]]]) -> tuple[tuple[tuple[str, tuple[tuple[Value, ...], ...]], ...], ...]:
+def _split(
+    rng: Random, flow: Sequence[tuple[str, tuple[Value, ...]]]
+) -> tuple[tuple[tuple[str, tuple[tuple[Value, ...], ...]], ...], ...]:
     """The arrivals in epochs: one row each, a few, many, or everything at once."""
     least, largest = rng.choices(((1, 1), (1, 6), (0, 15), (10, 40), (10**6, 10**6)), (10, 35, 25, 20, 10))[0]
     if largest == 1:
@@ -189,7 +219,8 @@ def _query(rng: Random, name: str, sources: Sequence[Source], size: int, tick: i
         chosen[0] = rng.choice(streams)
     places = [source.place(alias) for source, alias in zip(chosen, "abcde", strict=False)]
     references = tuple(
-        Reference(p.alias, s.spec.name, _window(rng, tick, size) if p.time else None) for p, s in zip(places, chosen, strict=True)
+        Reference(p.alias, s.spec.name, _window(rng, tick, size) if p.time else None)
+        for p, s in zip(places, chosen, strict=True)
     )
     where: list[Expression] = []
     for i in range(1, size):
@@ -202,7 +233,9 @@ def _query(rng: Random, name: str, sources: Sequence[Source], size: int, tick: i
     if size > 3 and len(where) < size - 1:
         where.append(inequality(rng, places[0], places[-1], tick))
     rng.shuffle(where)
-    return _select(rng, QuerySpec(name, references, tuple(dict.fromkeys(where)), **_writing(rng, references)), places, tick)
+    return _select(
+        rng, QuerySpec(name, references, tuple(dict.fromkeys(where)), **_writing(rng, references)), places, tick
+    )
 
 
 def _choose_streams(rng: Random, streams: Sequence[Source], size: int) -> list[Source]:
@@ -215,7 +248,10 @@ def _choose_streams(rng: Random, streams: Sequence[Source], size: int) -> list[S
 def _window(rng: Random, tick: int, size: int) -> Window:
     kind = rng.random()
     if kind < 0.58:
-        return Range(tick * rng.choice((0, 1, 2, 3, 5, 8, 12, 20, 60)) + (rng.choice((0, 1)) if tick > 1 and rng.random() < 0.1 else 0))
+        return Range(
+            tick * rng.choice((0, 1, 2, 3, 5, 8, 12, 20, 60))
+            + (rng.choice((0, 1)) if tick > 1 and rng.random() < 0.1 else 0)
+        )
     if kind < 0.82:
         return Last(rng.choice((1, 2, 3, 5, 10, 1000)))
     return Unbounded() if size < 4 or rng.random() < 0.5 else Range(tick * 8)
@@ -274,7 +310,11 @@ def _select(rng: Random, spec: QuerySpec, places: Sequence[Place], tick: int) ->
     aggregates = [_aggregate(rng, places) for _ in range(rng.randint(1, 3))]
     outputs = [(f"g{i}", e) for i, e in enumerate(groups)] + [(f"m{i}", e) for i, e in enumerate(aggregates)]
     rng.shuffle(outputs)
-    having = Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT"))) if rng.random() < 0.25 else None
+    having = (
+        Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT")))
+        if rng.random() < 0.25
+        else None
+    )
     return replace(spec, outputs=tuple(outputs), group_by=tuple(groups), having=having, emit=emit)
 
 
@@ -282,7 +322,12 @@ def _bucket(rng: Random, time: Col, tick: int) -> Expression:
     """A monotone function of an event time, with a few ticks to a bucket."""
     size = tick * rng.choice((1, 2, 3, 5, 20, 300))
     micros = Call("epoch_us", (time,))
-    units = {1: "microsecond", 1_000: "millisecond", SECOND // 4: "second", SECOND: rng.choice(("second", "minute", "minute", "day"))}
+    units = {
+        1: "microsecond",
+        1_000: "millisecond",
+        SECOND // 4: "second",
+        SECOND: rng.choice(("second", "minute", "minute", "day")),
+    }
     forms = (
         lambda: Call(f"date_trunc:{units[tick]}", (time,)),
         lambda: Call("//", (micros, Lit(size, "BIGINT"))),

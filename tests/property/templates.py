@@ -1,7 +1,7 @@
 """Random templates and requests over one stream.
 
-Answer   `random_template(rng)` draws a stream, a template over it and rows in epochs; `random_ask(rng, case)` a request, both for the
-         oracle and as text.
+Answer   `random_template(rng)` draws a stream, a template over it and rows in epochs; `random_ask(rng, case)` a
+         request, both for the oracle and as text.
 Limits   Grouping columns are columns of the stream.
 """
 
@@ -62,7 +62,9 @@ def random_template(rng: Random, most: int = 60) -> TemplateCase:
     for number in range(rng.choice((1, 2, 2, 3))):
         family = rng.choice(("number", "text", "real", "day", "big", "flag"))
         keys.append(Column(f"k{number}", random_type(rng, family), random_domain(rng, family, rng.choice((2, 4, 9)))))
-    measures = [Column("v0", rng.choice(("INT", "DOUBLE")), Domain("number", tuple(range(-3, 9)), rng.choice((0.0, 0.2))))]
+    measures = [
+        Column("v0", rng.choice(("INT", "DOUBLE")), Domain("number", tuple(range(-3, 9)), rng.choice((0.0, 0.2))))
+    ]
     if rng.random() < 0.3:
         # Sums beyond what their type holds.
         family = rng.choice(("big", "wide 4"))
@@ -74,7 +76,14 @@ def random_template(rng: Random, most: int = 60) -> TemplateCase:
     value = Col("a", "v0", measures[0].type)
     outputs: list[tuple[str, Expression]] = [(c.name, Col("a", c.name, c.type)) for c in keys]
     rng.shuffle(outputs)
-    some: list[Expression] = [Agg("COUNT"), Agg("SUM", value), Agg("MIN", value), Agg("MAX", value), Agg("AVG", value), Agg("COUNT", value)]
+    some: list[Expression] = [
+        Agg("COUNT"),
+        Agg("SUM", value),
+        Agg("MIN", value),
+        Agg("MAX", value),
+        Agg("AVG", value),
+        Agg("COUNT", value),
+    ]
     for number, aggregate in enumerate(rng.sample(some, rng.randint(1, 3))):
         outputs.insert(rng.randint(0, len(outputs)), (f"m{number}", aggregate))
     where: tuple[Expression, ...] = (
@@ -87,7 +96,9 @@ def random_template(rng: Random, most: int = 60) -> TemplateCase:
     history = SECOND * rng.choice((0, 0, 3, 10))
     index = rng.choice((*_PATHS, f"imp({','.join(str(rng.randint(0, 3)) for _ in keys)})", f"hash({keys[0].name})"))
     options = f"bits = {rng.choice((0, 1, 4, 9))}, index = '{index}', history = '{history // SECOND} seconds'"
-    return TemplateCase(stream, columns, template, options, _epochs(rng, columns, stream.lateness, rng.randint(0, most)), history)
+    return TemplateCase(
+        stream, columns, template, options, _epochs(rng, columns, stream.lateness, rng.randint(0, most)), history
+    )
 
 
 def _epochs(rng: Random, columns: tuple[Column, ...], lateness: int, size: int) -> tuple[tuple[Row, ...], ...]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 from tests.oracle.aggregation import apply_changelog, is_aggregate
 from tests.property.compare import Outcome, differences, plain_rows, report
@@ -106,7 +106,8 @@ def _sorted(rows: list[dict[str, object]]) -> list[str]:
 
 
 def test_large_sums_with_retraction_equal_duckdb() -> None:
-    """Values around 1e9 among others of 1e16 that come and go: what remains agrees to 1e-9 with a sum over the live rows."""
+    """Values around 1e9 among others of 1e16 that come and go: what remains agrees to 1e-9 with a sum over the live
+    rows."""
     draws = np.random.default_rng(3)
     rows = 6_000
     values = draws.normal(1e9, 1.0, rows) + np.where(draws.random(rows) < 0.02, 1e16, 0.0)
@@ -130,7 +131,9 @@ def test_large_sums_with_retraction_equal_duckdb() -> None:
         assert made.keys() == right.keys()
         for k, row in right.items():
             assert (made[k]["c"], made[k]["d"], made[k]["i"]) == row[4:]
-            np.testing.assert_allclose([made[k]["s"] or 0.0, made[k]["m"] or 0.0], [row[1] or 0.0, row[2] or 0.0], rtol=1e-9)
+            np.testing.assert_allclose(
+                [made[k]["s"] or 0.0, made[k]["m"] or 0.0], [row[1] or 0.0, row[2] or 0.0], rtol=1e-9
+            )
             if row[3] is not None and np.isfinite(row[3]) and row[3] < 1e6:
                 np.testing.assert_allclose(made[k]["v"], row[3], rtol=1e-6)
 
@@ -161,13 +164,18 @@ def _duckdb(live: pa.Table) -> list[tuple[float, ...]]:
 
 
 def test_a_later_session_continues_from_the_checkpoint(tmp_path: Path) -> None:
-    """Two sessions on one checkpoint, with files that come in between: the changes of both make the table over the live rows."""
+    """Two sessions on one checkpoint, with files that come in between: the changes of both make the table over the live
+    rows."""
     draws = np.random.default_rng(5)
     (tmp_path / "s").mkdir()
     parts = []
     for part in range(4):
         ts = np.sort(draws.integers(0, 30_000_000, 2_000)) + part * 30_000_000
-        columns = {"k": draws.integers(0, 15, 2_000), "x": draws.normal(0.0, 1e9, 2_000), "n": draws.integers(0, 99, 2_000)}
+        columns = {
+            "k": draws.integers(0, 15, 2_000),
+            "x": draws.normal(0.0, 1e9, 2_000),
+            "n": draws.integers(0, 99, 2_000),
+        }
         parts.append(pa.table({**columns, "ts": pa.array(ts).cast(pa.timestamp("us"))}))
     changes: list[dict[str, object]] = []
     for arriving in ((0,), (1, 2), (3,)):
@@ -194,4 +202,7 @@ def test_a_later_session_continues_from_the_checkpoint(tmp_path: Path) -> None:
             np.testing.assert_allclose([made[k]["s"], made[k]["m"]], [total, mean], rtol=1e-9)
             assert deviation is None or made[k]["v"] == pytest.approx(deviation, rel=1e-9)
             mine = live.filter(pa.array(np.asarray(live.column("k")) == k))
-            assert (made[k]["low"], made[k]["high"]) == (min(mine.column("x").to_pylist()), max(mine.column("n").to_pylist()))
+            assert (made[k]["low"], made[k]["high"]) == (
+                min(mine.column("x").to_pylist()),
+                max(mine.column("n").to_pylist()),
+            )

@@ -17,7 +17,8 @@ from tests.seeds import cases, first_seed
 
 #: Cases per block; blocks are tests of their own, so that two workers share them and a failure names its seed.
 BLOCK = 50
-#: With the cases of `test_aggregates.py`, which the same generator draws, a whole run compares 2,000 cases with the oracle.
+#: With the cases of `test_aggregates.py`, which the same generator draws, a whole run compares 2,000 cases with the
+#: oracle.
 BLOCKS = cases(36, soak=400)
 #: Interrupted cases in a block; each of them writes checkpoints and files.
 INTERRUPTED = 4
@@ -45,7 +46,8 @@ def _released_early(first: int) -> Iterator[tuple[int, Case]]:
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(cases(4, soak=40)))
 def test_results_that_are_released_early_are_written_once(block: int) -> None:
-    """Sessions are given up between two checkpoints: what has been released and written since the last one is not written twice."""
+    """Sessions are given up between two checkpoints: what has been released and written since the last one is not
+    written twice."""
     for seed, case in islice(_released_early(FIRST + 500_000 + 1_000 * block), INTERRUPTED):
         try:
             # Dead letters are not the subject here.

@@ -1,4 +1,5 @@
-"""Settings that change between two runs on one checkpoint: which never change an answer, and which change what a page says."""
+"""Settings that change between two runs on one checkpoint: which never change an answer, and which change what a page
+says."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def test_every_setting_is_of_one_kind() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} >= {*SAID}
     for name, values in NEVER.items():
         for value in values:
-            assert getattr(Settings().with_option(name, str(value)), name) != getattr(Settings(), name), f"{name} = {value} is the default"
+            assert getattr(Settings().with_option(name, str(value)), name) != getattr(Settings(), name), (
+                f"{name} = {value} is the default"
+            )
         words = [word.strip().strip("'") for word in OPTIONS[name].values.split("|")]
         kinds = {"…": 2, "cores": 1, "GB": 1, "(": 1, "100": 1}
         plain = {word for word in words if not any(sign in word for sign in kinds)}
@@ -121,7 +124,9 @@ def test_all_kinds_of_state_under_settings_that_change(number: int) -> None:
         ({}, {"purge": "eager"}, {"share": "off", "purge": "3"}),
     ],
 )
-def test_a_trigger_that_was_changed_while_the_job_ran(first: dict[str, object], change: dict[str, str], second: dict[str, object]) -> None:
+def test_a_trigger_that_was_changed_while_the_job_ran(
+    first: dict[str, object], change: dict[str, str], second: dict[str, object]
+) -> None:
     """What `eddyline query set` has changed holds after a restart, as far as the query still has it."""
     queries, epochs = ("bid", "bid_too", "sold_for"), random_epochs(Random(3), 160, 4)
     right = answers(lived(epochs, [{}] * 4, queries).found)
@@ -143,7 +148,11 @@ def test_values_that_are_announced_from_another_run_on(value: str) -> None:
     """`propagate` changes what is said beside the results, and no result."""
     rng = Random(f"{FIRST} {value}")
     epochs = random_epochs(rng, 200, 6)
-    for one, two in (({}, {"propagate": value}), ({"propagate": value}, {}), ({"propagate": value}, {"propagate": "1"})):
+    for one, two in (
+        ({}, {"propagate": value}),
+        ({"propagate": value}, {}),
+        ({"propagate": value}, {"propagate": "1"}),
+    ):
         right = answers(lived(epochs, [{}] * 6, ANNOUNCING).found)
         made = lived(epochs, [one] * 3 + [two] * 3, ANNOUNCING)
         found = answers(made.found)

@@ -1,4 +1,5 @@
-"""Tables that are read again: a combination meets the version at its newest row, embedded, interrupted and over shards."""
+"""Tables that are read again: a combination meets the version at its newest row, embedded, interrupted and over
+shards."""
 
 from __future__ import annotations
 
@@ -28,7 +29,15 @@ def changing_cases(first: int) -> Iterator[tuple[int, Case]]:
         queries = tuple(q for q in case.queries if not is_aggregate(case.query(q)))
         tables = {t.name for t in case.tables}
         if len(case.arrivals) > 2 and any(r.source in tables for q in queries for r in q.references):
-            yield seed, replace(case, queries=queries, tables=tuple(_changing(rng, t, len(case.arrivals)) for t in case.tables), pauses=())
+            yield (
+                seed,
+                replace(
+                    case,
+                    queries=queries,
+                    tables=tuple(_changing(rng, t, len(case.arrivals)) for t in case.tables),
+                    pauses=(),
+                ),
+            )
 
 
 def _changing(rng: Random, table: TableSpec, epochs: int) -> TableSpec:
@@ -49,7 +58,10 @@ def _changing(rng: Random, table: TableSpec, epochs: int) -> TableSpec:
 def test_engine_equals_oracle(block: int) -> None:
     for seed, case in islice(changing_cases(FIRST + 5000 * block), cases(14)):
         try:
-            settings = {"jit": ("off", "auto", "exact", "bloom")[seed % 4], "route": ("fixed", "lottery")[seed // 4 % 2]}
+            settings = {
+                "jit": ("off", "auto", "exact", "bloom")[seed % 4],
+                "route": ("fixed", "lottery")[seed // 4 % 2],
+            }
             check_case(under(case, **settings), run_embedded)
         except Exception as problem:
             raise AssertionError(f"seed {seed}") from problem

@@ -1,7 +1,8 @@
-"""Outer joins, EXISTS and trees of them over streams with punctuations, which make rows certain before their windows end.
+"""Outer joins, EXISTS and trees of them over streams with punctuations, which make rows certain before their windows
+end.
 
-Worlds have NULL keys, punctuations of CREATE PUNCTUATION with instants before and after their rows, heartbeats anywhere, rows that break
-both, and epochs cut anywhere.
+Worlds have NULL keys, punctuations of CREATE PUNCTUATION with instants before and after their rows, heartbeats
+anywhere, rows that break both, and epochs cut anywhere.
 """
 
 from __future__ import annotations
@@ -76,16 +77,21 @@ class World:
         for at, event in enumerate(self.events):
             if event.said == "over":
                 found.append((event.stream, event.k, self.place(at)))
-            elif event.stream == "p" and self.promised is not None and event.instant is not None and event.k is not None:
+            elif (
+                event.stream == "p" and self.promised is not None and event.instant is not None and event.k is not None
+            ):
                 later = event.instant >= event.ts
                 found.append((self.promised, event.k, (event.instant, LAST, 0) if later else self.place(at)))
         return found  # type: ignore[return-value]
 
     def is_taken(self, at: int) -> bool:
-        """Whether a row breaks no punctuation that stands before it, and no heartbeat that comes before it in the source."""
+        """Whether a row breaks no punctuation that stands before it, and no heartbeat that comes before it in the
+        source."""
         event = self.events[at]
         closed = any(s == event.stream and k == event.k and place < self.place(at) for s, k, place in self.closings())
-        return not closed and sum(e.stream == event.stream for e in self.events[:at]) not in heartbeat_violations(self.source(event.stream))
+        return not closed and sum(e.stream == event.stream for e in self.events[:at]) not in heartbeat_violations(
+            self.source(event.stream)
+        )
 
     def source(self, stream: str) -> list[tuple[str, int]]:
         """What a stream brings, as `oracle/promises.py` has it."""
@@ -95,7 +101,9 @@ class World:
     def rows(self) -> list[Row]:
         chosen = [at for at, e in enumerate(self.events) if e.stream != "p" and not e.said and self.is_taken(at)]
         chosen.sort(key=self.place)
-        return [Row(e.stream, {"k": e.k, "j": e.j}, e.ts, n, 0, 0) for n, e in enumerate(self.events[at] for at in chosen)]
+        return [
+            Row(e.stream, {"k": e.k, "j": e.j}, e.ts, n, 0, 0) for n, e in enumerate(self.events[at] for at in chosen)
+        ]
 
     def heard(self) -> dict[str, int]:
         """How far each stream has come."""
@@ -122,8 +130,12 @@ class World:
         columns = (("k", "INT"), ("j", "INT"), ("done", "STRING" if self.texts else "BOOLEAN"), ("ts", "TIMESTAMP"))
         streams = [StreamSpec(s, columns, punctuation="done" if s in self.punctuated else None) for s in "abc"]
         if self.promised is not None:
-            streams.insert(self.order.index("p"), StreamSpec("p", (("k", "INT"), ("closes", "TIMESTAMP"), ("ts", "TIMESTAMP"))))
-        before = () if self.promised is None else (f"CREATE PUNCTUATION ends ON {self.promised} (k) FROM p (k) AT closes",)
+            streams.insert(
+                self.order.index("p"), StreamSpec("p", (("k", "INT"), ("closes", "TIMESTAMP"), ("ts", "TIMESTAMP")))
+            )
+        before = (
+            () if self.promised is None else (f"CREATE PUNCTUATION ends ON {self.promised} (k) FROM p (k) AT closes",)
+        )
         return Case(tuple(streams), (TextQuery("q", text),), tuple(epochs), before=before)  # type: ignore[arg-type]
 
 
@@ -147,7 +159,8 @@ def drawn(rng: Random) -> World:
             found.append(Event(stream, rng.choice((now, now, 0)), said="beat", instant=instant))
             heard[stream] = max(heard[stream], instant)
         elif stream in punctuated and k is not None and now > heard[stream] and rng.random() < 0.3:
-            # A punctuation that comes when its place has passed stands at the frontier, which depends on epochs: there is none here.
+            # A punctuation that comes when its place has passed stands at the frontier, which depends on epochs: there
+            # is none here.
             found.append(Event(stream, now, k, said="over"))
         else:
             found.append(Event(stream, now, k, rng.randint(0, 2) if rng.random() < 0.9 else None))
@@ -163,14 +176,26 @@ def random_on(rng: Random, alias: str, before: list[str]) -> On:
     return tuple(found)
 
 
-def random_joins(rng: Random, punctuated: frozenset[str]) -> tuple[Query, dict[str, tuple[str, On]], list[tuple[str, Reference, On]], str]:
+def random_joins(
+    rng: Random, punctuated: frozenset[str]
+) -> tuple[Query, dict[str, tuple[str, On]], list[tuple[str, Reference, On]], str]:
     """Joins whose rows are certain at some time: the query, how it is joined, its tests and its text."""
     while True:
         names = ["a", "b", "c"][: rng.choice((2, 3, 3))]
         windows = {alias: rng.choice(list(WINDOWS)) for alias in (*names, "e")}
-        references = {alias: Reference(alias, "b" if alias == "e" else alias, WINDOWS[windows[alias]]) for alias in windows}
-        joins = {a: (rng.choice(("LEFT", "RIGHT", "FULL", "INNER")), random_on(rng, a, names[:at])) for at, a in enumerate(names) if at}
-        tests = [(rng.choice(("EXISTS", "NOT EXISTS")), references["e"], random_on(rng, "e", ["a"]))] if rng.random() < 0.3 else []
+        references = {
+            alias: Reference(alias, "b" if alias == "e" else alias, WINDOWS[windows[alias]]) for alias in windows
+        }
+        joins = {
+            a: (rng.choice(("LEFT", "RIGHT", "FULL", "INNER")), random_on(rng, a, names[:at]))
+            for at, a in enumerate(names)
+            if at
+        }
+        tests = (
+            [(rng.choice(("EXISTS", "NOT EXISTS")), references["e"], random_on(rng, "e", ["a"]))]
+            if rng.random() < 0.3
+            else []
+        )
         made = kinds("a", joins)
         always = frozenset[str].intersection(*(here for here, _ in made))
         lacks = {lack for _, lacks in made for lack in lacks} | {("a", frozenset("e"), on) for _, _, on in tests}
@@ -180,7 +205,8 @@ def random_joins(rng: Random, punctuated: frozenset[str]) -> tuple[Query, dict[s
         closable = [(s, "k", 1, 0) for s in punctuated]
         probe = Row("", {"k": 1, "j": 1}, 0, 0, 0, 0)
         if any(
-            isinstance(references[about].window, Unbounded) and closed_at((about, others, on), sources, probe, closable) is None
+            isinstance(references[about].window, Unbounded)
+            and closed_at((about, others, on), sources, probe, closable) is None
             for about, others, on in lacks
         ):
             continue
@@ -188,7 +214,9 @@ def random_joins(rng: Random, punctuated: frozenset[str]) -> tuple[Query, dict[s
         text = f"SELECT {', '.join(f'{render(e)} AS {name}' for name, e in outputs)} FROM a{windows['a']}"
         for alias, (join, on) in joins.items():
             text += f" {join} JOIN {alias}{windows[alias]} ON {' AND '.join(map(render, on))}"
-        where = [f"{which} (SELECT 1 FROM b{windows['e']} e WHERE {' AND '.join(map(render, on))})" for which, _, on in tests]
+        where = [
+            f"{which} (SELECT 1 FROM b{windows['e']} e WHERE {' AND '.join(map(render, on))})" for which, _, on in tests
+        ]
         text += f" WHERE {' AND '.join(where)}" if where else ""
         return Query(tuple(references[a] for a in names), (), outputs), joins, tests, text
 
@@ -211,7 +239,9 @@ def test_punctuations_make_rows_certain(block: int) -> None:
         outcomes = [run_embedded(case, between)]
         outcomes += [run_sharded(case, rng.choice((1, 3)), seed)] if rng.random() < 0.3 else []
         for outcome in outcomes:
-            found = Counter((row["_ts"], *(v for name, v in row.items() if name != "_ts")) for row in outcome.results["q"])
+            found = Counter(
+                (row["_ts"], *(v for name, v in row.items() if name != "_ts")) for row in outcome.results["q"]
+            )
             assert found == expected, f"{seed}: {text}\nmissing {expected - found}\nextra {found - expected}\n{world}"
             stamps = [row["_ts"] for row in outcome.results["q"]]
             assert stamps == sorted(stamps)

@@ -25,7 +25,9 @@ def drawn(seed: int) -> tuple[Case, Expected]:
 
 def perfect(case: Case, truth: Expected) -> Outcome:
     """The outcome of an engine that is the oracle."""
-    outcome = Outcome(dead={name: [(f"{word}: because", dict(values)) for word, values in dead] for name, dead in truth.dead.items()})
+    outcome = Outcome(
+        dead={name: [(f"{word}: because", dict(values)) for word, values in dead] for name, dead in truth.dead.items()}
+    )
     for spec in case.queries:
         query = case.query(spec)
         names = [name for name, _ in query.outputs]
@@ -33,7 +35,10 @@ def perfect(case: Case, truth: Expected) -> Outcome:
         if not is_aggregate(query):
             rows = [dict(zip(names, r.values, strict=True)) | {"_ts": r.ts} for r in truth.answers[spec.name]]
         elif spec.emit.kind == "close":
-            rows = [dict(zip(names, values, strict=True)) | {"_op": "+", "_ts": ts} for ts, values in truth.closed[spec.name]]
+            rows = [
+                dict(zip(names, values, strict=True)) | {"_op": "+", "_ts": ts}
+                for ts, values in truth.closed[spec.name]
+            ]
         else:
             before: dict[tuple[object, ...], tuple[object, ...]] = {}
             for now, table in truth.tables[spec.name].items():
@@ -91,7 +96,9 @@ def test_the_order_of_newest_rows_is_checked():
             turn(outcome.results[name])
             distinct = {(r.newest, *map(same, r.values)) for r in right}
             if len({r.newest for r in right}) > 1 and len({d[1:] for d in distinct}) == len(distinct):
-                assert any("order" in line or "goes back" in line for line in differences(case, outcome, truth)), f"seed {seed}"
+                assert any("order" in line or "goes back" in line for line in differences(case, outcome, truth)), (
+                    f"seed {seed}"
+                )
                 seen += 1
     assert seen > 10
 
@@ -129,7 +136,9 @@ def test_arrow_and_back():
 
 
 def test_a_failing_case_is_made_small():
-    case = next(c for c in map(random_case, map(Random, range(100))) if any(len(r) > 5 for r in expected(c).answers.values()))
+    case = next(
+        c for c in map(random_case, map(Random, range(100))) if any(len(r) > 5 for r in expected(c).answers.values())
+    )
 
     def has_a_result(candidate: Case) -> bool:
         return any(expected(candidate).answers.values())

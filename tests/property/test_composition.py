@@ -1,4 +1,5 @@
-"""Queries over queries: what is built on results equals plain loops over these results, in any epochs, with restarts, and on shards."""
+"""Queries over queries: what is built on results equals plain loops over these results, in any epochs, with restarts,
+and on shards."""
 
 from __future__ import annotations
 
@@ -34,7 +35,10 @@ INNER = (
     ("SELECT a.k AS k, b.v AS x FROM a [RANGE 5 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k", ("k", "x")),
     ("SELECT k, count(*) AS x, window_end FROM a GROUP BY TUMBLE(ts, '4 seconds'), k", ("k", "x")),
     ("SELECT k, v AS x FROM a UNION ALL SELECT k, -v FROM b WHERE v > 0", ("k", "x")),
-    ("SELECT a.k AS k, coalesce(b.v, -1) AS x FROM a [RANGE 4 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k AND b.v > 1", ("k", "x")),
+    (
+        "SELECT a.k AS k, coalesce(b.v, -1) AS x FROM a [RANGE 4 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k AND b.v > 1",
+        ("k", "x"),
+    ),
     (
         "SELECT coalesce(a.k, b.k, c.k) AS k, coalesce(c.v, -1) AS x FROM a [RANGE 4 SECONDS] FULL JOIN b [RANGE 2 SECONDS] ON a.k = b.k "
         "RIGHT JOIN c [RANGE 3 SECONDS] ON c.k = a.k AND c.v > 0",
@@ -45,7 +49,10 @@ INNER = (
         "GROUP BY TUMBLE(a.ts, '4 seconds'), a.k",
         ("k", "x"),
     ),
-    ("SELECT k, v AS x FROM a [ROWS 3] WHERE v > 0 AND NOT EXISTS (SELECT 1 FROM b [RANGE 5 SECONDS] WHERE b.k = a.k)", ("k", "x")),
+    (
+        "SELECT k, v AS x FROM a [ROWS 3] WHERE v > 0 AND NOT EXISTS (SELECT 1 FROM b [RANGE 5 SECONDS] WHERE b.k = a.k)",
+        ("k", "x"),
+    ),
     (
         "SELECT l AS k, r AS x FROM (EVENT SEQ(1 a, 2 b) FROM c TYPE v PARTITION BY k WITHIN 6 SECONDS RETURN a.k AS l, b.v AS r) m",
         ("k", "x"),
@@ -77,7 +84,9 @@ def arrivals(rng: Random) -> tuple[tuple[tuple[str, tuple[tuple[int, int, int], 
     epochs = []
     count = rng.randint(1, 5)
     for number in range(count):
-        epochs.append(tuple((s, tuple(r[len(r) * number // count : len(r) * (number + 1) // count])) for s, r in rows.items()))
+        epochs.append(
+            tuple((s, tuple(r[len(r) * number // count : len(r) * (number + 1) // count])) for s, r in rows.items())
+        )
     return tuple(epochs)
 
 
@@ -92,8 +101,11 @@ def joined(left: Rows, left_range: int, right: Rows, right_range: int) -> Counte
     return found
 
 
-def outer(rng: Random, inner: str, named: bool) -> tuple[str, Callable[[Rows, Rows, int], Counter], Callable[[Rows], Counter]]:
-    """A query over the inner one: its text, its answer from the inner results, the rows of c and the end of time, and how to read it."""
+def outer(
+    rng: Random, inner: str, named: bool
+) -> tuple[str, Callable[[Rows, Rows, int], Counter], Callable[[Rows], Counter]]:
+    """A query over the inner one: its text, its answer from the inner results, the rows of c and the end of time, and
+    how to read it."""
     source = "inner_results" if named else f"({inner})"
     kind = rng.choice(("filter", "join", "itself", "window", "groups", "union"))
     if kind == "filter":
@@ -164,7 +176,9 @@ def test_what_is_built_on_results(block: int) -> None:
         for outcome in (run_embedded(case, between), run_sharded(case, rng.choice((1, 2, 3, 5)), seed)):
             for at, (text, answer, read) in enumerate(built):
                 reads = [s for s in "abc" if f" {s} " in f"{inner} {text} ".replace(",", " ")]
-                newest = max((row[2] for epoch in case.arrivals for s, rows in epoch for row in rows if s in reads), default=-1)
+                newest = max(
+                    (row[2] for epoch in case.arrivals for s, rows in epoch for row in rows if s in reads), default=-1
+                )
                 expected = answer(outcome.results["i"], outcome.results["c"], newest + 1)
                 assert read(outcome.results[f"q{at}"]) == expected, f"{seed}: {text}\n{inner}"
                 stamps = [r["_ts"] for r in outcome.results[f"q{at}"]]
@@ -177,9 +191,17 @@ KEPT = (
     ("a [RANGE 4 SECONDS] RIGHT JOIN b [RANGE 2 SECONDS] ON a.k = b.k AND a.v > 0", "b", 2),
     ("a [RANGE 3 SECONDS] WHERE a.v > 0 AND NOT EXISTS (SELECT 1 FROM b [ROWS 2] WHERE b.k = a.k)", "a", 3),
     ("a [RANGE 3 SECONDS] WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)", "a", 3),
-    ("a [RANGE 3 SECONDS] LEFT JOIN b [RANGE 5 SECONDS] ON a.k = b.k LEFT JOIN c [RANGE 2 SECONDS] ON c.k = b.k", "a", 8),
+    (
+        "a [RANGE 3 SECONDS] LEFT JOIN b [RANGE 5 SECONDS] ON a.k = b.k LEFT JOIN c [RANGE 2 SECONDS] ON c.k = b.k",
+        "a",
+        8,
+    ),
     ("a [RANGE 3 SECONDS] JOIN b [RANGE 2 SECONDS] ON a.k = b.k LEFT JOIN c [NOW] ON c.k = b.k", "b", 5),
-    ("a [RANGE 3 SECONDS] FULL JOIN b [RANGE 2 SECONDS] ON a.k = b.k RIGHT JOIN c [RANGE 1 SECOND] ON c.k = b.k", "c", 4),
+    (
+        "a [RANGE 3 SECONDS] FULL JOIN b [RANGE 2 SECONDS] ON a.k = b.k RIGHT JOIN c [RANGE 1 SECOND] ON c.k = b.k",
+        "c",
+        4,
+    ),
 )
 
 
@@ -205,7 +227,10 @@ def test_groups_that_close_over_outer_joins(block: int) -> None:
             for row in outcome.results["i"]:
                 found.setdefault((row["k"], (row["at"] // (4 * SECOND) + 1) * 4 * SECOND), []).append(row["v"])
             expected = {
-                key: (len(values), sum(v for v in values if v is not None) if any(v is not None for v in values) else None)
+                key: (
+                    len(values),
+                    sum(v for v in values if v is not None) if any(v is not None for v in values) else None,
+                )
                 for key, values in found.items()
             }
             given = {}

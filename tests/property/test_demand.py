@@ -1,4 +1,5 @@
-"""Just-in-time joins under histories made to suspend and resume: every mode and control equals the oracle and the plain join."""
+"""Just-in-time joins under histories made to suspend and resume: every mode and control equals the oracle and the plain
+join."""
 
 from __future__ import annotations
 
@@ -44,11 +45,17 @@ def test_cliques_under_every_control(block: int) -> None:
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(cases(4)))
 def test_one_join_of_all_inputs(block: int) -> None:
-    """An mjoin admits only rows with partners everywhere: probe orders as planned or drawn by lot, one query or several."""
+    """An mjoin admits only rows with partners everywhere: probe orders as planned or drawn by lot, one query or
+    several."""
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = clique_case(Random(60_000 + seed))
         case = replace(case, queries=tuple(replace(query, plan="mjoin") for query in case.queries))
-        changed = under(case, jit=MODES[seed % 3], route=("lottery", "fixed")[seed % 2], scheduler=("lwo", "swf", "mqt")[seed // 2 % 3])
+        changed = under(
+            case,
+            jit=MODES[seed % 3],
+            route=("lottery", "fixed")[seed % 2],
+            scheduler=("lwo", "swf", "mqt")[seed // 2 % 3],
+        )
         found = differences(case, run_embedded(changed))
         assert not found, f"clique_case(Random({60_000 + seed})) as mjoin\n{report(changed, found)}"
 
@@ -71,7 +78,10 @@ def test_other_trees_in_the_middle(block: int) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = clique_case(Random(40_000 + seed))
         changed = under(
-            case, jit=("exact", "bloom")[seed % 2], jit_control=CONTROLS[seed // 2 % 4], route=("fixed", "lottery")[seed // 8 % 2]
+            case,
+            jit=("exact", "bloom")[seed % 2],
+            jit_control=CONTROLS[seed // 2 % 4],
+            route=("fixed", "lottery")[seed // 8 % 2],
         )
         found = differences(case, run_migrating(changed, Random(seed), moves))
         assert not found, f"clique_case(Random({40_000 + seed})), migrating\n{report(changed, found)}"
@@ -88,7 +98,9 @@ def test_epochs_of_a_hundred_thousand_rows(plan: str) -> None:
             name: pa.table(
                 {
                     **{column(name, other): rng.integers(0, 600, 34_000) for other in "abc" if other != name},
-                    "ts": (epoch * 100 * SECOND + np.sort(rng.integers(0, 100 * SECOND, 34_000))).astype("datetime64[us]"),
+                    "ts": (epoch * 100 * SECOND + np.sort(rng.integers(0, 100 * SECOND, 34_000))).astype(
+                        "datetime64[us]"
+                    ),
                 }
             )
             for name in "abc"
@@ -143,7 +155,8 @@ def test_edges_that_change_their_minds(block: int) -> None:
 @pytest.mark.property
 @pytest.mark.parametrize("block", range(cases(6)))
 def test_any_query_with_demand(block: int) -> None:
-    """Tables, aggregates, self-joins, strings, residual conditions, late rows: as the engine's own property test has them."""
+    """Tables, aggregates, self-joins, strings, residual conditions, late rows: as the engine's own property test has
+    them."""
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = random_case(Random(50_000 + seed))
         changed = under(case, jit=("exact", "bloom")[seed % 2], jit_control=CONTROLS[seed % 4])

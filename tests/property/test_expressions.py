@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eddyline.model.datatypes import BOOLEAN, DataType, from_arrow
-from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from tests.property.expression_values import tables
 from tests.property.expressions import DuckDB, Piece, any_piece, pieces
 from tests.seeds import cases
@@ -52,7 +52,9 @@ def test_every_expression_gives_what_duckdb_gives(piece: Piece, table: pa.Table)
         assert from_arrow(theirs.type) == piece.type, f"{piece.sql} is {theirs.type}"
     pairs = list(zip(plain(ours, piece.type), plain(theirs, piece.type), strict=True))
     wrong = [(row, a, b) for row, (a, b) in enumerate(pairs) if not same(a, b)]
-    assert not wrong, f"{piece.sql}\n{piece.expression}\nrow, ours, DuckDB's: {wrong[:3]}\n{table.slice(wrong[0][0], 1).to_pylist()}"
+    assert not wrong, (
+        f"{piece.sql}\n{piece.expression}\nrow, ours, DuckDB's: {wrong[:3]}\n{table.slice(wrong[0][0], 1).to_pylist()}"
+    )
 
 
 @settings(max_examples=cases(150), deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,9 +1,11 @@
 """Rows that no answer needs leave the stores from the middle: answers unchanged.
 
-Answer   A case runs twice. The first run writes down, per reference, in which epoch each row last took part in a result. In the second
-         run, after every epoch, each reference releases some of the rows that it will not need again; a row that all references of a
-         stream have released is dropped. Stores close their gaps as soon as half of the rows are gone.
-Limits   What a row is needed for is what the engine itself did with it; the results of both runs are compared with the oracle.
+Answer   A case runs twice. The first run writes down, per reference, in which epoch each row last took part in a
+         result. In the second run, after every epoch, each reference releases some of the rows that it will not need
+         again; a row that all references of a stream have released is dropped. Stores close their gaps as soon as half
+         of the rows are gone.
+Limits   What a row is needed for is what the engine itself did with it; the results of both runs are compared with the
+         oracle.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import numpy as np
 import pytest
 
 from eddyline import Session
-from eddyline.operators.evaluate import Issues
+from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
-from eddyline.runtime import forgetting
-from eddyline.runtime.handout import HandOut
-from eddyline.runtime.standing.aggregate import AggregateQuery
-from eddyline.runtime.standing.query import SelectQuery, StandingQuery
+from eddyline.runtime.engine import forgetting
+from eddyline.runtime.engine.handout import HandOut
+from eddyline.runtime.engine.standing.aggregate import AggregateQuery
+from eddyline.runtime.engine.standing.query import SelectQuery, StandingQuery
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 from eddyline.tuning import StateTuning, Tuning
@@ -41,7 +43,8 @@ FIRST = first_seed(900_000)
 
 #: Stores close their gaps as soon as half of their rows are gone, however few they are.
 HASTY = Settings(tuning=Tuning(state=StateTuning(least_dropped=1)))
-#: (join group, reference) to the epoch in which each row of its stream, by its number of arrival, last took part in a result.
+#: (join group, reference) to the epoch in which each row of its stream, by its number of arrival, last took part in a
+#: result.
 Needs = dict[tuple[str, int], dict[int, int]]
 
 
@@ -61,7 +64,9 @@ class Forgetful:
             self.monkeypatch.setattr(kind, "accept", self._noting(kind.accept))
         # The first run sees the rows of all references, whatever the SELECT lists read.
         reads = HandOut._reads
-        self.monkeypatch.setattr(HandOut, "_reads", lambda handout, members: None if self.is_first else reads(handout, members))
+        self.monkeypatch.setattr(
+            HandOut, "_reads", lambda handout, members: None if self.is_first else reads(handout, members)
+        )
 
     def _noting(self, accept: Callable[..., list[object]]) -> Callable[..., list[object]]:
         def noted(query: StandingQuery, rows: Combinations, issues: Issues) -> list[object]:
@@ -91,13 +96,20 @@ class Forgetful:
         self.epoch += 1
 
     def _release(self, session: Session, needs: Needs, rng: Random) -> None:
-        names = {base.port: (group.config.name, r) for group in session.pipeline.groups.values() for r, base in group.bases.items()}
+        names = {
+            base.port: (group.config.name, r)
+            for group in session.pipeline.groups.values()
+            for r, base in group.bases.items()
+        }
         part = rng.choice((0.3, 0.7, 1.0))
         for stream in session.pipeline.stores():
             for port in tuple(stream.ports):
                 ids = stream.store.ids()
                 last = needs.get(names[port], {})
-                free = [last.get(number, -1) < self.epoch and rng.random() < part for number in stream.store.at("arrival", ids).tolist()]
+                free = [
+                    last.get(number, -1) < self.epoch and rng.random() < part
+                    for number in stream.store.at("arrival", ids).tolist()
+                ]
                 self.dropped += stream.release(port, ids[np.array(free, np.bool_)])
         before = sum(stream.store.generation for stream in session.pipeline.stores())
         forgetting.close_gaps(session.pipeline)
@@ -138,7 +150,12 @@ def test_rows_leave_while_demand_holds_others_back(block: int, forgetful: Forget
 def test_rows_leave_between_restarts(block: int, forgetful: Forgetful) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         blocks, rng = Blocks(), Random(seed)
-        check(forgetful, random_case(Random(20_000 + seed)), seed, lambda s, b=blocks, r=rng: restarted(s, b) if r.random() < 0.6 else None)
+        check(
+            forgetful,
+            random_case(Random(20_000 + seed)),
+            seed,
+            lambda s, b=blocks, r=rng: restarted(s, b) if r.random() < 0.6 else None,
+        )
     assert forgetful.dropped > BLOCK and forgetful.compactions
 
 

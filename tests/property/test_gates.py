@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from eddyline.runtime.records.kinds import ALLOWED
+from eddyline.runtime.engine.records.kinds import ALLOWED
 from tests.property.compare import check_case
 from tests.property.embedded import run_embedded
 from tests.property.strategies import random_case
@@ -31,7 +31,12 @@ def test_in_one_process_with_restarts(idle: bool) -> None:
     for seed, case in islice(((seed, case) for seed, case in drawn if any(case.idle()) == idle), CASES):
         blocks, rng = Blocks(), Random(seed)
         try:
-            check_case(case, lambda case, b=blocks, r=rng: run_embedded(case, lambda s: restarted(s, b) if r.random() < 0.3 else None))
+            check_case(
+                case,
+                lambda case, b=blocks, r=rng: run_embedded(
+                    case, lambda s: restarted(s, b) if r.random() < 0.3 else None
+                ),
+            )
         except Exception as problem:
             raise AssertionError(f"random_case(Random({seed})) behind gates") from problem
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from eddyline.session import Session
 from tests.oracle.group_windows import closed
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, StreamSpec
@@ -37,7 +38,9 @@ def text_of(rng: Random, kind: str, spans: list[int]) -> tuple[str, Wanted]:
     written = ", ".join(rng.choice(("INTERVAL '{} microseconds'", "'{} us'")).format(span) for span in spans)
     keyed = rng.random() < 0.7
     shown = rng.choice(
-        ("window_start, window_end", "window_start", "window_end") if kind != "cumulate" else ("window_start, window_end", "window_end")
+        ("window_start, window_end", "window_start", "window_end")
+        if kind != "cumulate"
+        else ("window_start, window_end", "window_end")
     )
     values = "count(*) AS n, sum(v) AS total, array_agg(v) AS held"
     head, k = f"SELECT {shown}{', k' * keyed}, {values} FROM", ", k" * keyed
@@ -76,7 +79,10 @@ def check(case: Case, wanted: list[Wanted], outcome) -> None:
         expected = closed(kind, spans, given, frontier)
         found = outcome.results[f"q{number}"]
         columns = [at for at, name in enumerate(("window_start", "window_end")) if name in shown]
-        plain = [(*(r[name] for name in shown.split(", ")), r.get("k"), r["n"], r["total"], tuple(r["held"]), r["_ts"]) for r in found]
+        plain = [
+            (*(r[name] for name in shown.split(", ")), r.get("k"), r["n"], r["total"], tuple(r["held"]), r["_ts"])
+            for r in found
+        ]
         right = [(*(w[at] for at in columns), *w[2:], w[1] - 1) for w in expected]
         assert sorted(plain, key=str) == sorted(right, key=str), case.queries[number].text
         assert [r["_ts"] for r in found] == sorted(r["_ts"] for r in found)
@@ -123,7 +129,11 @@ def test_changes_of_a_window_stand_when_it_has_passed() -> None:
         stream = StreamSpec("s", (("k", "STRING"), ("v", "INT"), ("ts", "TIMESTAMP")), "ts")
         case = Case((stream,), (query,), tuple((("s", (row,)),) for row in rows))  # type: ignore[arg-type]
         held: list[int] = []
-        outcome = run_embedded(case, lambda session: held.append(len(session.pipeline.queries["q"].aggregation.groups.live())))  # noqa: B023
+
+        def look(session: Session, held: list[int] = held) -> None:
+            held.append(len(session.pipeline.queries["q"].aggregation.groups.live()))
+
+        outcome = run_embedded(case, look)
         table = {r["window_end"] // 1_000_000: r["n"] for r in outcome.results["q"]}
         assert table == {10: 2, 20: 2, 30: 1} and all(r["_op"] == "+" for r in outcome.results["q"])
         assert max(held) <= 2

@@ -1,7 +1,9 @@
-"""Random files of null lines, lines that are no UTF-8, wrong numbers of values and instants in the year 9999, over several lives.
+"""Random files of null lines, lines that are no UTF-8, wrong numbers of values and instants in the year 9999, over
+several lives.
 
-Every line is a result or a dead letter, once: `bad` where it cannot be read, `ahead` where the stream says `most_ahead`. Without that
-option the row of the year 9999 is a result too, and so are all others, since nothing is late within the declared lateness.
+Every line is a result or a dead letter, once: `bad` where it cannot be read, `ahead` where the stream says
+`most_ahead`. Without that option the row of the year 9999 is a result too, and so are all others, since nothing is late
+within the declared lateness.
 """
 
 from __future__ import annotations
@@ -70,8 +72,14 @@ def test_every_line_is_a_result_or_a_dead_letter_once(tmp_path: Path, seed: int)
         session.driver.let_go()
     for kind in kinds:
         results = tmp_path / "out" / f"q{kind}"
-        assert sorted(parquet.read_table(results).column("k").to_pylist() if results.exists() else []) == sorted(wanted[kind])
+        assert sorted(parquet.read_table(results).column("k").to_pylist() if results.exists() else []) == sorted(
+            wanted[kind]
+        )
         letters = tmp_path / "out" / "_dead_letter" / kind
         reasons = parquet.read_table(letters).column("_reason").to_pylist() if letters.exists() else []
         firsts = [reason.split(":")[0] for reason in reasons]
-        assert (firsts.count("bad"), firsts.count("ahead"), len(firsts)) == (bad[kind], ahead[kind], bad[kind] + ahead[kind])
+        assert (firsts.count("bad"), firsts.count("ahead"), len(firsts)) == (
+            bad[kind],
+            ahead[kind],
+            bad[kind] + ahead[kind],
+        )

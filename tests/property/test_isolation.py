@@ -38,7 +38,9 @@ def check_lives(case: Case, lives: Sequence[Life], base: Settings | None = None,
             seen = Intake() if gone_unseen else taken[read]
             wrong = aggregate_differences(case, life.spec, seen, results[name], start, stop, life.added)
         else:
-            rows = [canonical([row[column] for column in (*(n for n, _ in query.outputs), "_ts")]) for row in results[name]]
+            rows = [
+                canonical([row[column] for column in (*(n for n, _ in query.outputs), "_ts")]) for row in results[name]
+            ]
             right = [] if gone_unseen else answer(query, taken[read].rows, case.table_values(), start=start, stop=stop)
             wrong = _answers(name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
@@ -48,7 +50,8 @@ def check_lives(case: Case, lives: Sequence[Life], base: Settings | None = None,
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
-    """Every case under all three schedulers; over the cases with both routes, with demand and without, with few queries made one by one."""
+    """Every case under all three schedulers; over the cases with both routes, with demand and without, with few queries
+    made one by one."""
     schedules = SchedulingTuning(least_rows=1, least_batch=2)
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case, lives = random_lives(Random(seed), (200,) if seed % 20 == 7 else COUNTS, aggregates=True)
@@ -68,7 +71,8 @@ def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
 
 @pytest.mark.parametrize("window", ["RANGE 100 SECONDS", "ROWS 9", "UNBOUNDED"])
 def test_a_longer_window_that_has_gone_keeps_nothing_alive(window: str) -> None:
-    """Partial results are stored with the longest window of all queries; a query that stays must not see them longer than its own."""
+    """Partial results are stored with the longest window of all queries; a query that stays must not see them longer
+    than its own."""
     with Session() as session:
         session.execute("CREATE STREAM s (k BIGINT, kind STRING, ts TIMESTAMP) WITH (time='ts')")
         text = "SELECT a.k FROM s [{0}] a, s [{0}] b, s [{0}] c WHERE a.k = b.k AND b.k = c.k"

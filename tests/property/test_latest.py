@@ -1,4 +1,5 @@
-"""JOIN LATEST: each row with the table that a query with EMIT EVERY has at its time, in any epochs, with restarts, and on shards."""
+"""JOIN LATEST: each row with the table that a query with EMIT EVERY has at its time, in any epochs, with restarts, and
+on shards."""
 
 from __future__ import annotations
 
@@ -25,14 +26,20 @@ Rows = list[dict[str, Any]]
 #: Queries with a table over b and c, and the columns of their groups; each has k or null, and n.
 TABLES = (
     ("SELECT k, sum(v) AS n FROM b [RANGE 3 SECONDS] GROUP BY k EMIT EVERY 2 SECONDS", ("k",)),
-    ("SELECT k, v AS g, count(*) AS n FROM b [ROWS 4] GROUP BY k, v HAVING count(*) < 3 EMIT EVERY 1 SECOND", ("k", "g")),
+    (
+        "SELECT k, v AS g, count(*) AS n FROM b [ROWS 4] GROUP BY k, v HAVING count(*) < 3 EMIT EVERY 1 SECOND",
+        ("k", "g"),
+    ),
     (
         "SELECT b.k AS k, c.v AS n FROM b [RANGE 4 SECONDS], c [RANGE 2 SECONDS] WHERE b.k = c.k GROUP BY b.k, c.v EMIT EVERY 3 SECONDS",
         ("k", "n"),
     ),
     ("SELECT DISTINCT k, v AS n FROM b [RANGE 2 SECONDS] EMIT EVERY 2 SECONDS", ("k", "n")),
     ("SELECT 1 AS k, count(*) AS n FROM b [RANGE 3 SECONDS] EMIT EVERY 2 SECONDS", ()),
-    ("SELECT window_end, k, count(*) AS n FROM b GROUP BY TUMBLE(ts, '4 seconds'), k EMIT EVERY 2 SECONDS", ("k", "window_end")),
+    (
+        "SELECT window_end, k, count(*) AS n FROM b GROUP BY TUMBLE(ts, '4 seconds'), k EMIT EVERY 2 SECONDS",
+        ("k", "window_end"),
+    ),
 )
 
 

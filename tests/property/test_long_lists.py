@@ -10,11 +10,11 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import EddylineError
-from eddyline.language.dialect import Eddyline
-from eddyline.language.long_lists import LONG, put_back, shortened
 from eddyline.language.parse import parse_expression, parse_select
 from eddyline.language.render import render_expression
 from eddyline.language.syntax import Apply, Constant
+from eddyline.language.text.dialect import Eddyline
+from eddyline.language.text.long_lists import LONG, put_back, shortened
 from tests.property.compare import plain_rows
 
 STREAM = """
@@ -81,7 +81,9 @@ def test_a_long_list_answers_as_short_ones(column: str, word: str) -> None:
             for name, condition in (("long", long), ("short", short)):
                 session.execute(f"CREATE QUERY {name}_filter AS SELECT * FROM a WHERE {condition}")
                 session.execute(f"CREATE QUERY {name}_value AS SELECT {condition} AS found, ts FROM a")
-                session.execute(f"CREATE QUERY {name}_of AS SELECT COUNT(*) AS n FROM a [RANGE 9 SECONDS] WHERE {condition} OR ts IS NULL")
+                session.execute(
+                    f"CREATE QUERY {name}_of AS SELECT COUNT(*) AS n FROM a [RANGE 9 SECONDS] WHERE {condition} OR ts IS NULL"
+                )
             session.push("a", rows(rng))
             session.run(once=True)
             found = {name: plain_rows(query.results()) for name, query in session.queries.items()}
@@ -122,7 +124,9 @@ def test_a_list_is_written_as_it_was_read(listed: list[object]) -> None:
 
 def test_what_looks_like_a_list_within_a_text_or_a_comment_is_none() -> None:
     listed = f"IN ({', '.join(map(str, range(LONG)))})"
-    assert parse_expression(f"x = 'is {listed}'") == Apply("=", (parse_expression("x"), Constant("string", f"is {listed}")))
+    assert parse_expression(f"x = 'is {listed}'") == Apply(
+        "=", (parse_expression("x"), Constant("string", f"is {listed}"))
+    )
     assert parse_expression(f"x /* {listed} */ = 1 -- {listed}") == parse_expression("x = 1")
     assert parse_expression(f"x /* /* {listed} */ {listed} */ = 1") == parse_expression("x = 1")
     mixed = parse_expression(f"x = 'is {listed}' OR x {listed}")
@@ -144,7 +148,21 @@ def test_what_is_left_out_is_not_looked_at_letter_by_letter() -> None:
     assert len(short) < 40 and len(lists) == len(cuts) == 2
     tokens = Eddyline().tokenize(short)
     put_back(tokens, cuts)
-    assert [text[t.start : t.end + 1] for t in tokens] == ["x", "IN", "(", "0", ")", "AND", "y", "IN", "(", "0", ")", "OR", "z"]
+    assert [text[t.start : t.end + 1] for t in tokens] == [
+        "x",
+        "IN",
+        "(",
+        "0",
+        ")",
+        "AND",
+        "y",
+        "IN",
+        "(",
+        "0",
+        ")",
+        "OR",
+        "z",
+    ]
 
 
 def test_places_after_a_list_stay_where_they_are() -> None:

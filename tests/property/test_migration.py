@@ -1,7 +1,7 @@
 """Any plan to any plan at any moment: answers unchanged.
 
-Answer   Random cases, run as in `embedded.py`; between steps every join group is replanted with a random tree and random
-         probe orders, as often as not.
+Answer   Random cases, run as in `embedded.py`; between steps every join group is replanted with a random tree and
+         random probe orders, as often as not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from eddyline import Session
 from eddyline.model.joining import Tree, leaves
 from eddyline.operators.join.group import JoinGroup
-from eddyline.plan.tree_choice import Orders
+from eddyline.plan.tree.tree_choice import Orders
 from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case

@@ -32,11 +32,15 @@ def check(seed: int, case: NestedCase, outcome: Outcome) -> None:
     # A dead letter has the nested value: of which kinds they are is compared.
     dead = case.plain.dead_letters()
     for stream in case.plain.streams:
-        kinds = [{reason.split(":")[0] for reason, _ in letters.get(stream.name, [])} for letters in (outcome.dead, dead)]
+        kinds = [
+            {reason.split(":")[0] for reason, _ in letters.get(stream.name, [])} for letters in (outcome.dead, dead)
+        ]
         assert kinds[0] == kinds[1], f"seed {seed}, stream {stream.name}: {kinds}"
     outcome.dead = dead
     # Derived streams have places of their own among rows of equal time.
-    found = [line for line in differences(case.plain, outcome) if not (case.unnests and "right but not in the order" in line)]
+    found = [
+        line for line in differences(case.plain, outcome) if not (case.unnests and "right but not in the order" in line)
+    ]
     assert not found, f"seed {seed}\n{report(case.plain, found)}\n" + ";\n".join(case.statements())
 
 

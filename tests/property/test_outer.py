@@ -24,7 +24,12 @@ BLOCKS = cases(6)
 FIRST = first_seed(1_990_000)
 
 
-def check(case: Case, outcome: Outcome, label: str, truth: Callable[[Case], list[tuple[int, tuple[Value, ...]]]] = expected_outer) -> None:
+def check(
+    case: Case,
+    outcome: Outcome,
+    label: str,
+    truth: Callable[[Case], list[tuple[int, tuple[Value, ...]]]] = expected_outer,
+) -> None:
     name = case.queries[0].name
     rows = outcome.results[name]
     found = Counter((row["_ts"], *(same(v) for k, v in row.items() if k != "_ts")) for row in rows)

@@ -1,6 +1,7 @@
 """Event patterns against the same pattern as a self-join on the trace, which the join engine answers.
 
-Patterns of SEQ and AND with conditions and WITHIN; event times are distinct, so that the order of events is that of their times.
+Patterns of SEQ and AND with conditions and WITHIN; event times are distinct, so that the order of events is that of
+their times.
 """
 
 from __future__ import annotations
@@ -80,7 +81,13 @@ def test_a_pattern_is_a_self_join_on_the_trace() -> None:
         with Session() as session:
             session.execute(STREAM + text)
             for at in range(12):
-                row = {"k": rng.randrange(2), "j": at, "type": rng.choice(TYPES), "v": rng.choice([None, 1, 2, 3, 4]), "ts": at * 1_000_000}
+                row = {
+                    "k": rng.randrange(2),
+                    "j": at,
+                    "type": rng.choice(TYPES),
+                    "v": rng.choice([None, 1, 2, 3, 4]),
+                    "ts": at * 1_000_000,
+                }
                 session.push("s", [row])
                 if rng.random() < 0.3:
                     session.step_pending()

@@ -1,4 +1,5 @@
-"""Event patterns in whole jobs: epochs of any size, restarts from checkpoints, queries that come and go, shards that crash."""
+"""Event patterns in whole jobs: epochs of any size, restarts from checkpoints, queries that come and go, shards that
+crash."""
 
 from __future__ import annotations
 
@@ -156,10 +157,16 @@ def test_results_of_two_shards_at_one_time_are_in_the_order_of_arrival(tmp_path:
     """The shard of k = 0 has had one row and that of k = 1 three when both rows of time 1 are there."""
     rows = [(1, "E", 0), (1, "E", 0), (1, "B", 1), (0, "B", 1), (1, "E", 3)]
     table = pa.table(
-        {"k": [k for k, *_ in rows], "type": [t for _, t, _ in rows], "ts": pa.array([ts for *_, ts in rows], pa.timestamp("us"))}
+        {
+            "k": [k for k, *_ in rows],
+            "type": [t for _, t, _ in rows],
+            "ts": pa.array([ts for *_, ts in rows], pa.timestamp("us")),
+        }
     )
     stream = "CREATE STREAM s (k BIGINT, type STRING, ts TIMESTAMP) WITH (time = 'ts');"
-    job = Simulated(f"{stream} CREATE QUERY q AS EVENT B FROM s TYPE type PARTITION BY k RETURN k;", str(tmp_path), 5, Random(0))
+    job = Simulated(
+        f"{stream} CREATE QUERY q AS EVENT B FROM s TYPE type PARTITION BY k RETURN k;", str(tmp_path), 5, Random(0)
+    )
     for at in range(len(table)):
         job.run({"s": table.slice(at, 1)})
     job.run(closing=True)

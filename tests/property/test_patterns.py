@@ -13,7 +13,7 @@ from eddyline.errors import EddylineError
 from eddyline.language import Job, parse_script
 from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.config import BookConfig
-from eddyline.plan.patterns import plan_pattern, rules_for
+from eddyline.plan.patterns.patterns import plan_pattern, rules_for
 from eddyline.tuning import PatternTuning
 from tests.property.patterns import STREAM, Case, random_case
 from tests.seeds import cases, first_seed, is_whole
@@ -64,11 +64,14 @@ def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def can_match(case: Case, job: Job, number: int = 0) -> bool:
-    """Whether SunSAT keeps all of a query, or what it drops cannot match in any trace that is cut from the middle either."""
+    """Whether SunSAT keeps all of a query, or what it drops cannot match in any trace that is cut from the middle
+    either."""
     bound = job.queries[number]
     warned = replace(bound, settings=bound.settings.with_option("unsatisfiable", "warn"))
     plan = plan_pattern(warned, rules_for(bound.pattern.book, job.constraints))
-    return not any(conflict.through_required for conflict in plan.dropped.values()) or not any(r.kind == "begin" for r in case.rules)
+    return not any(conflict.through_required for conflict in plan.dropped.values()) or not any(
+        r.kind == "begin" for r in case.rules
+    )
 
 
 @pytest.mark.property
@@ -92,7 +95,9 @@ def test_answers_are_those_of_the_oracle(block: int) -> None:
                 assert not expected, f"seed {seed}: refused, {query.text}\n{case.constraints}\n{case.rows}"
                 break
             wanted = expected_off if mode == "off" else expected
-            assert found["q0"] == wanted, f"seed {seed} {mode}: {query.text}\n{case.constraints}\n{case.rows}\n{found['q0']}\n{wanted}"
+            assert found["q0"] == wanted, (
+                f"seed {seed} {mode}: {query.text}\n{case.constraints}\n{case.rows}\n{found['q0']}\n{wanted}"
+            )
             assert violations == case.violations(), f"seed {seed} {mode}: {case.constraints}\n{case.rows}"
         matched += bool(expected)
     assert matched > CASES // 40 or not is_whole()

@@ -1,8 +1,9 @@
-"""Punctuations never change an answer: on, off and the oracle agree, row for row; with lies as if the violating rows were not there.
+"""Punctuations never change an answer: on, off and the oracle agree, row for row; with lies as if the violating rows
+were not there.
 
-Answer   A case has one to three streams with promises drawn from their rows, and three joins over them, each asked for as it is, grouped
-         with EMIT ON CLOSE, and with `propagate = on`. Every case runs with punctuations on and off. Cases also run with other trees,
-         just-in-time joins, restarts, stores on disk, and on simulated shards.
+Answer   A case has one to three streams with promises drawn from their rows, and three joins over them, each asked for
+         as it is, grouped with EMIT ON CLOSE, and with `propagate = on`. Every case runs with punctuations on and off.
+         Cases also run with other trees, just-in-time joins, restarts, stores on disk, and on simulated shards.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from tests.property.test_aggregates import Blocks, restarted
 from tests.property.test_migration import replant_some, spill_some
 from tests.seeds import cases, first_seed
 
-#: A case is a query in a world of its own streams, whose whole answer is compared with the oracle. A world has nine or ten of them: 221
-#: worlds with 2,090 cases, on and off, and 51 worlds with 483 cases among restarts, other trees, stores on disk, and queries that come
-#: and go.
+#: A case is a query in a world of its own streams, whose whole answer is compared with the oracle. A world has nine or
+#: ten of them: 221 worlds with 2,090 cases, on and off, and 51 worlds with 483 cases among restarts, other trees,
+#: stores on disk, and queries that come and go.
 BLOCK = 17
 BLOCKS = cases(13)
 FIRST = first_seed(1_500_000)
@@ -75,8 +76,13 @@ def test_punctuations_change_no_answer(block: int) -> None:
             results, letters, stats = run(case, settings)
             if settings.punctuations == "off":
                 # Nothing is announced.
-                wanted = ({name: [] if name.startswith("told") else found for name, found in wanted[0].items()}, wanted[1])
-            changes.append({name: results.pop(name) for name in [name for name in results if name.startswith("changing")]})
+                wanted = (
+                    {name: [] if name.startswith("told") else found for name, found in wanted[0].items()},
+                    wanted[1],
+                )
+            changes.append(
+                {name: results.pop(name) for name in [name for name in results if name.startswith("changing")]}
+            )
             assert (results, letters) == wanted, f"random_case(Random({seed})) with {settings.changed()}"
             # Epoch by epoch the same changes, whether or not groups that are finished are forgotten.
             assert changes[0] == changes[-1], f"random_case(Random({seed})) with {settings.changed()}"
@@ -107,7 +113,9 @@ def test_restarts_trees_disks_and_other_queries_change_no_answer(block: int, tmp
         assert (results, letters) == wanted, f"random_case(Random({seed}))"
         for name, found in late.items():
             # A query that came later has results of rows that came after it.
-            assert not Counter(found) - Counter(wanted[0][f"joined{name[4:].split('x')[0]}"]), f"random_case(Random({seed}))"
+            assert not Counter(found) - Counter(wanted[0][f"joined{name[4:].split('x')[0]}"]), (
+                f"random_case(Random({seed}))"
+            )
 
 
 def come_and_go(session: Session, case: Case, rng: Random) -> None:

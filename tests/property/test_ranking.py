@@ -1,4 +1,5 @@
-"""QUALIFY and ORDER BY … LIMIT: any stream, any epochs, with restarts, and on shards: the tables of the oracle at every instant."""
+"""QUALIFY and ORDER BY … LIMIT: any stream, any epochs, with restarts, and on shards: the tables of the oracle at every
+instant."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def arrivals(rng: Random) -> tuple[Any, ...]:
         now += rng.choice((0, 0, 1, 1, 2, 5)) * SECOND
         rows[rng.choice("aab")].append((rng.choice((0, 1, 1, None)), rng.choice((0, 1, 2, 3, None)), now))
     count = rng.randint(1, 5)
-    return tuple(tuple((s, tuple(r[len(r) * n // count : len(r) * (n + 1) // count])) for s, r in rows.items()) for n in range(count))
+    return tuple(
+        tuple((s, tuple(r[len(r) * n // count : len(r) * (n + 1) // count])) for s, r in rows.items())
+        for n in range(count)
+    )
 
 
 def rows_query(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
@@ -133,7 +137,9 @@ def closing_rows(rng: Random, emit: str) -> tuple[str, Table, tuple[str, ...]]:
 
     def table(streams: Streams, now: int) -> Counter:
         rows = [((row[2] // span + 1) * span, row) for row in streams["a"] if (row[2] // span + 1) * span <= now + 1]
-        found = first((((end, 0 if limited else row[0]), (key(row[1], True), row[3]), (end, *row[:3])) for end, row in rows), most)
+        found = first(
+            (((end, 0 if limited else row[0]), (key(row[1], True), row[3]), (end, *row[:3])) for end, row in rows), most
+        )
         return Counter(row for _, row in found)
 
     return text, table, ("window_end", "k", "v", "at")
@@ -187,12 +193,14 @@ def test_embedded_and_sharded(block: int) -> None:
         wanted = []
         for _ in range(3):
             kind = rng.choice(KINDS)
-            emits = ("", "EMIT ON CHANGE", "EMIT EVERY 3 SECONDS") + (("limit",) if kind in (rows_query, windows_query) else ())
+            emits = ("", "EMIT ON CHANGE", "EMIT EVERY 3 SECONDS") + (
+                ("limit",) if kind in (rows_query, windows_query) else ()
+            )
             wanted.append(kind(rng, rng.choice(emits)))
         queries = tuple(TextQuery(f"q{number}", text) for number, (text, _, _) in enumerate(wanted))
         case = Case(tuple(StreamSpec(name, COLUMNS) for name in "ab"), queries, arrivals(rng))  # type: ignore[arg-type]
         blocks = Blocks()
-        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        between = (lambda session, blocks=blocks: restarted(session, blocks)) if rng.random() < 0.5 else None
         check(case, wanted, run_embedded(case, between))
         check(case, wanted, on_shards(case, rng.choice((1, 2, 3)), seed))
 
@@ -208,7 +216,10 @@ def test_rows_know_earlier_rows(block: int) -> None:
         text = f"SELECT k, v, {lag} {over} AS l, first_value(v) {over} AS f, last_value(v) {over} AS o, "
         text += f"CAST(lag(CAST(v AS STRING)) {over} AS INT) AS t FROM a{where}"
         source = f"SELECT k, l AS v FROM ({text}) i"
-        queries = (TextQuery("q", text), TextQuery("nested", f"SELECT k, v, lag(v) OVER (PARTITION BY k) AS l FROM ({source}) j"))
+        queries = (
+            TextQuery("q", text),
+            TextQuery("nested", f"SELECT k, v, lag(v) OVER (PARTITION BY k) AS l FROM ({source}) j"),
+        )
         case = Case(tuple(StreamSpec(name, COLUMNS) for name in "ab"), queries, arrivals(rng))  # type: ignore[arg-type]
         rows = [row for epoch in case.arrivals for stream, part in epoch if stream == "a" for row in part]
         given = [(*row, at) for at, row in enumerate(rows) if not where or row[1] != 2]
@@ -218,7 +229,7 @@ def test_rows_know_earlier_rows(block: int) -> None:
         again = [(row[0], lagged, row[2], row[3]) for row, lagged in zip(given, lags, strict=True)]
         nested = list(zip([r[0] for r in again], [r[1] for r in again], followed(again, "lag", True), strict=True))
         blocks = Blocks()
-        between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
+        between = (lambda session, blocks=blocks: restarted(session, blocks)) if rng.random() < 0.5 else None
         for outcome in (run_embedded(case, between), on_shards(case, rng.choice((1, 2, 3)), seed)):
             found = [tuple(r[name] for name in ("k", "v", "l", "f", "o", "t", "_ts")) for r in outcome.results["q"]]
             assert found == list(zip(*columns, strict=True)), f"{seed}: {text}"
@@ -230,14 +241,18 @@ def test_a_query_that_comes_and_goes_sees_its_own_rows() -> None:
     compared = 0
     for seed in range(FIRST + 3000, FIRST + 3000 + cases(25)):
         rng = Random(seed)
-        wanted = [rng.choice((rows_query, groups_query))(rng, rng.choice(("", "EMIT EVERY 3 SECONDS"))) for _ in range(2)]
+        wanted = [
+            rng.choice((rows_query, groups_query))(rng, rng.choice(("", "EMIT EVERY 3 SECONDS"))) for _ in range(2)
+        ]
         epochs = [rows for epoch in arrivals(rng) for stream, rows in epoch if stream == "a"]
         added = rng.randrange(len(epochs))
         dropped = rng.randrange(added, len(epochs) + 1)
         spec = StreamSpec("a", COLUMNS)
         with Session() as session:
             session.execute(spec.statement())
-            session.execute("CREATE QUERY all_rows AS SELECT k, v FROM a [RANGE 20 SECONDS] QUALIFY ROW_NUMBER() OVER (ORDER BY v) <= 1")
+            session.execute(
+                "CREATE QUERY all_rows AS SELECT k, v FROM a [RANGE 20 SECONDS] QUALIFY ROW_NUMBER() OVER (ORDER BY v) <= 1"
+            )
             for number, rows in enumerate(epochs):
                 if number == added:
                     for at, (text, _, _) in enumerate(wanted):
@@ -286,7 +301,10 @@ def test_lists_are_those_of_the_live_rows() -> None:
         rows = [row for epoch in case.arrivals for stream, part in epoch if stream == "a" for row in part]
         numbered = [(*row, at) for at, row in enumerate(rows)]
         blocks = Blocks()
-        for outcome in (run_embedded(case, lambda session: restarted(session, blocks)), on_shards(case, rng.choice((1, 2)), seed)):  # noqa: B023
+        for outcome in (
+            run_embedded(case, lambda session, blocks=blocks: restarted(session, blocks)),
+            on_shards(case, rng.choice((1, 2)), seed),
+        ):
             for now in instants(case, text):
                 table: dict[Any, Any] = {}
                 for change in outcome.results["q"]:
@@ -298,7 +316,11 @@ def test_lists_are_those_of_the_live_rows() -> None:
                 for k in {row[0] for row in live_rows(numbered, window, now)}:
                     values = [row[1] for row in live_rows(numbered, window, now) if row[0] == k]
                     some = [None if v is None else str(v) for v in values if v is None or v > 0]
-                    right[k] = (values, some or None, "/".join(str(v) for v in values if v is not None) if set(values) - {None} else None)
+                    right[k] = (
+                        values,
+                        some or None,
+                        "/".join(str(v) for v in values if v is not None) if set(values) - {None} else None,
+                    )
                 assert table == right, f"{seed}: {text} at {now}"
 
 

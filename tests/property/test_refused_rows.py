@@ -1,7 +1,9 @@
-"""Rows that are refused before they are stored: joins over streams whose keys are closed early answer as without punctuations.
+"""Rows that are refused before they are stored: joins over streams whose keys are closed early answer as without
+punctuations.
 
-Keys of a stream live for a short while and are closed after their last row, mostly; other streams have rows of them much later, so that
-many rows have a partner that is closed and gone. Windows, filters, references of one stream and queries side by side are drawn.
+Keys of a stream live for a short while and are closed after their last row, mostly; other streams have rows of them
+much later, so that many rows have a partner that is closed and gone. Windows, filters, references of one stream and
+queries side by side are drawn.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ SECOND = 1_000_000
 
 
 def stream(rng: Random, lives: float, closes: float) -> pa.Table:
-    """A key opens every half second; rows have one that opened up to `lives` seconds ago. A key is closed after its last row, or never."""
+    """A key opens every half second; rows have one that opened up to `lives` seconds ago. A key is closed after its
+    last row, or never."""
     ts = np.sort(np.array([rng.randrange(40 * SECOND) for _ in range(rng.choice((60, 150)))]))
     keys = [max(0, int(at / SECOND * 2) - rng.randrange(int(2 * lives) + 1)) for at in ts.tolist()]
     last = dict(zip(keys, ts.tolist(), strict=True))
@@ -33,16 +36,25 @@ def stream(rng: Random, lives: float, closes: float) -> pa.Table:
     rows.sort(key=lambda row: row[:2])
     times, _, key, values, done = zip(*rows, strict=True)
     return pa.table(
-        {"k": pa.array(key), "v": pa.array(values, pa.int64()), "done": pa.array(done), "ts": pa.array(times).cast(pa.timestamp("us"))}
+        {
+            "k": pa.array(key),
+            "v": pa.array(values, pa.int64()),
+            "done": pa.array(done),
+            "ts": pa.array(times).cast(pa.timestamp("us")),
+        }
     )
 
 
 def query(rng: Random, names: str) -> str:
     """A join of two to four references, some of them perhaps of one stream."""
     count = rng.choice((2, 2, 3, 4))
-    sources = rng.sample(names, min(count, len(names))) if rng.random() < 0.7 else [rng.choice(names) for _ in range(count)]
+    sources = (
+        rng.sample(names, min(count, len(names))) if rng.random() < 0.7 else [rng.choice(names) for _ in range(count)]
+    )
     aliases = [f"r{n}" for n in range(len(sources))]
-    tables = ", ".join(f"{source} {rng.choice(WINDOWS)} AS {alias}" for source, alias in zip(sources, aliases, strict=True))
+    tables = ", ".join(
+        f"{source} {rng.choice(WINDOWS)} AS {alias}" for source, alias in zip(sources, aliases, strict=True)
+    )
     where = [f"{rng.choice(aliases[:n])}.k = {aliases[n]}.k" for n in range(1, len(aliases))]
     where += [f"{alias}.v < {rng.randrange(30, 100)}" for alias in aliases if rng.random() < 0.2]
     where += [f"{aliases[0]}.v <= {aliases[-1]}.v + 20"] if rng.random() < 0.2 else []
@@ -50,7 +62,9 @@ def query(rng: Random, names: str) -> str:
     return f"SELECT {', '.join(f'{a}.k AS {a}k, {a}.v AS {a}v' for a in selected)} FROM {tables} WHERE {' AND '.join(where)}"
 
 
-def answers(tables: dict[str, pa.Table], queries: list[str], epochs: int, settings: Settings) -> tuple[list[list[object]], int, int]:
+def answers(
+    tables: dict[str, pa.Table], queries: list[str], epochs: int, settings: Settings
+) -> tuple[list[list[object]], int, int]:
     """The results of the queries, dropped rows, and the most rows that were stored."""
     with Session(settings) as session:
         for name in tables:
@@ -81,7 +95,9 @@ def test_answers_are_those_without_punctuations(block: int) -> None:
         queries = [query(rng, names) for _ in range(rng.choice((1, 1, 2, 3)))]
         epochs, plan = rng.choice((1, 2, 5, 20)), rng.choice(("auto", "mjoin"))
         wanted, _, without = answers(tables, queries, epochs, Settings(punctuations="off", plan=plan))
-        found, lost, peak = answers(tables, queries, rng.choice((epochs, 3)), Settings(purge=rng.choice(("auto", "eager")), plan=plan))
+        found, lost, peak = answers(
+            tables, queries, rng.choice((epochs, 3)), Settings(purge=rng.choice(("auto", "eager")), plan=plan)
+        )
         assert found == wanted, (seed, queries)
         dropped, stored, stored_without = dropped + lost, stored + peak, stored_without + without
         results += sum(map(len, wanted))

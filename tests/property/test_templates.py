@@ -1,4 +1,5 @@
-"""Any stream, any template, any requests, any epochs: answers equal the oracle's, asked by hand or by a stream of requests."""
+"""Any stream, any template, any requests, any epochs: answers equal the oracle's, asked by hand or by a stream of
+requests."""
 
 from __future__ import annotations
 
@@ -84,7 +85,14 @@ class RequestRows:
 
     def schema(self) -> tuple[tuple[str, str], ...]:
         parameters = tuple((name, self.columns[name].type) for name in self.parameters)
-        return (("id", "BIGINT"), *parameters, ("span", "BIGINT"), ("groups", "STRING"), ("what", "STRING"), ("ts", "TIMESTAMP"))
+        return (
+            ("id", "BIGINT"),
+            *parameters,
+            ("span", "BIGINT"),
+            ("groups", "STRING"),
+            ("what", "STRING"),
+            ("ts", "TIMESTAMP"),
+        )
 
 
 def check(seed: int, folder: Path) -> None:
@@ -178,7 +186,11 @@ def compare_asked(rng: Random, session: Session, case: TemplateCase, rows: list[
     frontier = session.pipeline.kinds.templates.unit("t").frontier
     asks = [random_ask(rng, case) for _ in range(rng.choice((1, 3)))]
     # Shorter windows reach further back.
-    spare = min((_size(case.window) - _size(ask.window) for ask, _ in asks), default=0) if isinstance(case.window, Range) else 0
+    spare = (
+        min((_size(case.window) - _size(ask.window) for ask, _ in asks), default=0)
+        if isinstance(case.window, Range)
+        else 0
+    )
     instant = None if frontier is None else rng.randint(frontier - 1 - case.history - spare, frontier - 1)
     shown = None if instant is None or rng.random() < 0.5 else instant
     as_of = "" if shown is None else f" AS OF TIMESTAMP '{_text(shown)}'"

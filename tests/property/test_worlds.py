@@ -1,4 +1,5 @@
-"""All features at once: the answers of a random world depend neither on epochs nor on settings, restarts, kills and shards."""
+"""All features at once: the answers of a random world depend neither on epochs nor on settings, restarts, kills and
+shards."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import pytest
 
 from eddyline.language import bind_script
 from eddyline.model.joining import Tree
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.records.kinds import Splitting
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.records.kinds import Splitting
 from eddyline.runtime.recovery.snapshot import restore, take_snapshot
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
@@ -33,7 +33,8 @@ def drawn_tree(random: Random, leaves: list[Tree]) -> Tree:
 
 
 def lived(world: World, mode: str, random: Random | None) -> tuple[dict[str, list[tuple[object, ...]]], int]:
-    """The results of all queries, and how many rows broke a herald; with `random`, heralds come, trees move and the job restarts."""
+    """The results of all queries, and how many rows broke a herald; with `random`, heralds come, trees move and the job
+    restarts."""
     herald = "" if random is None else ", herald = 'said'"
     said = "" if random is None else ", said STRING"
     text = "".join(f"CREATE STREAM {name} ({DECLARED}{said}) WITH (time = 'ts'{herald});\n" for name in "abc")
@@ -82,4 +83,6 @@ def test_moves_restarts_and_true_heralds_change_no_answer(life: int) -> None:
     assert violations == 0
     for name, rows in plain.items():
         assert [row[-1] for row in found[name]] == [row[-1] for row in rows], name
-        assert sorted(found[name]) == sorted(rows), f"random_world(Random({FIRST + life}), 8): {world.text(int(name[1:]))}"
+        assert sorted(found[name]) == sorted(rows), (
+            f"random_world(Random({FIRST + life}), 8): {world.text(int(name[1:]))}"
+        )

@@ -1,4 +1,5 @@
-"""Clustered streams and joins on inequalities, with true heralds, with lies and without: zones change no row and no order, and the rows
+"""Clustered streams and joins on inequalities, with true heralds, with lies and without: zones change no row and no
+order, and the rows
 are those of DuckDB over what breaks no herald."""
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Random worlds: rows of three streams, what is promised of them, requests to a template, and queries of every kind that come and go.
+"""Random worlds: rows of three streams, what is promised of them, requests to a template, and queries of every kind
+that come and go.
 
-Answer   `random_world(seed)` draws one. Most worlds keep their promises; some break them, and the rows that do are dead letters.
+Answer   `random_world(seed)` draws one. Most worlds keep their promises; some break them, and the rows that do are dead
+         letters.
 Limits   Some forty rows and a handful of queries.
 """
 
@@ -21,8 +23,19 @@ from tests.property.world_queries import COLUMNS, DRAWN, STREAMS, random_queries
 
 SECOND = 1_000_000
 LARGEST = Decimal("9" * 34 + "." + "9" * 4)
-MONEY = (LARGEST, LARGEST, LARGEST.copy_negate(), Decimal("0.0001"), Decimal("-0.0001"), Decimal("123.4567"), Decimal("0.0000"), None)
-TEMPLATE = "SELECT k, j, count(*) AS n, sum(v) AS total, sum(d) AS money, max(x) AS top FROM a [{}] WHERE v <> 3 GROUP BY k, j"
+MONEY = (
+    LARGEST,
+    LARGEST,
+    LARGEST.copy_negate(),
+    Decimal("0.0001"),
+    Decimal("-0.0001"),
+    Decimal("123.4567"),
+    Decimal("0.0000"),
+    None,
+)
+TEMPLATE = (
+    "SELECT k, j, count(*) AS n, sum(v) AS total, sum(d) AS money, max(x) AS top FROM a [{}] WHERE v <> 3 GROUP BY k, j"
+)
 #: A row on its way: its stream and its values by column.
 Coming = tuple[str, dict[str, Any]]
 
@@ -44,7 +57,9 @@ def random_world(seed: int) -> World:
     world = replace(world, before=tuple(statement for statement in [*before, *made] if _binds(job, statement)))
     columns = {"asks": [name for name, _ in ASKS]}
     items = [
-        Item(0, "row", s, tuple(row.get(c) for c in columns.get(s, [n for n, _ in COLUMNS]))) for s, row in coming if s in world.streams
+        Item(0, "row", s, tuple(row.get(c) for c in columns.get(s, [n for n, _ in COLUMNS])))
+        for s, row in coming
+        if s in world.streams
     ]
     world = replace(world, queries=tuple(q for q in queries if _binds(job, q.statement)))
     for query in world.queries:
@@ -94,7 +109,9 @@ def _time(ts: int) -> str:
     return f"TIMESTAMP '{datetime(1970, 1, 1) + timedelta(microseconds=ts)}'"
 
 
-def _times(coming: Sequence[Coming], stream: str, such: Callable[[dict[str, Any]], bool] = lambda row: True) -> list[int]:
+def _times(
+    coming: Sequence[Coming], stream: str, such: Callable[[dict[str, Any]], bool] = lambda row: True
+) -> list[int]:
     return [row["ts"] for s, row in coming if s == stream and row["ts"] is not None and such(row)]
 
 
@@ -168,7 +185,12 @@ def _mark(rng: Random, coming: list[Coming], stream: str, lies: bool) -> None:
         )
     )
     last = max(
-        (at for at, (s, row) in enumerate(coming) if s == stream and "done" not in row and "note" not in row and such(row)), default=-1
+        (
+            at
+            for at, (s, row) in enumerate(coming)
+            if s == stream and "done" not in row and "note" not in row and such(row)
+        ),
+        default=-1,
     )
     _insert(rng, coming, stream, 0 if lies else last + 1, {"done": text})
 

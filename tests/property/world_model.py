@@ -1,8 +1,8 @@
 """A random world as plain data: streams with promises, queries that come and go, and a flow of rows.
 
-Answer   `World` has the statements of a job and the flow of what happens, each with a number of its own. What a run decides (where epochs
-         end, when a process dies, which settings hold) follows from the seed and from these numbers, so that a world from which
-         rows were taken keeps the rest of its life.
+Answer   `World` has the statements of a job and the flow of what happens, each with a number of its own. What a run
+         decides (where epochs end, when a process dies, which settings hold) follows from the seed and from these
+         numbers, so that a world from which rows were taken keeps the rest of its life.
 Limits   In a world with late rows all runs cut epochs at the same places, because which rows are late depends on them.
 """
 
@@ -22,7 +22,8 @@ ASKS = (("id", "BIGINT"), ("k", "INT"), ("j", "INT"), ("span", "BIGINT"), ("what
 
 @dataclass(frozen=True)
 class Item:
-    """Something that happens: a row comes to a stream, or a query comes or goes. Before a query comes or goes an epoch ends."""
+    """Something that happens: a row comes to a stream, or a query comes or goes. Before a query comes or goes an epoch
+    ends."""
 
     uid: int
     #: row, add or drop

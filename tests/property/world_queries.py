@@ -1,6 +1,7 @@
 """The queries of a random world: what the other suites draw, over the same three streams.
 
-Answer   `random_queries(rng, punctuated)` has statements that make derived streams, and queries: of the oracle, and as text.
+Answer   `random_queries(rng, punctuated)` has statements that make derived streams, and queries: of the oracle, and as
+         text.
 Limits   Texts that the binder refuses are left out by the world.
 """
 
@@ -111,7 +112,21 @@ def random_queries(rng: Random, punctuated: set[str]) -> tuple[list[str], list[A
     made = [f"CREATE STREAM one AS {plain} ({inner}) o", f"CREATE STREAM two AS {middle.format('one', 'one')}"]
     found = []
     for number in range(rng.randint(3, 8)):
-        ways = (_of_oracle, _of_oracle, _kept, _aggregate, _text, _text, _text, _ranked, _chained, _windowed, _event, _closed, _latest)
+        ways = (
+            _of_oracle,
+            _of_oracle,
+            _kept,
+            _aggregate,
+            _text,
+            _text,
+            _text,
+            _ranked,
+            _chained,
+            _windowed,
+            _event,
+            _closed,
+            _latest,
+        )
         found.append(rng.choice(ways)(rng, f"q{number}", punctuated))
     return made, found
 
@@ -143,7 +158,9 @@ def _aggregate(rng: Random, name: str, punctuated: set[str]) -> Asked:
     if joined:
         for column in ("k", "v", "d", "x"):
             some = [
-                text.replace(f"({column}", f"(a.{column}").replace(f"DISTINCT {column}", f"DISTINCT a.{column}").replace(", v)", ", a.v)")
+                text.replace(f"({column}", f"(a.{column}")
+                .replace(f"DISTINCT {column}", f"DISTINCT a.{column}")
+                .replace(", v)", ", a.v)")
                 for text in some
             ]
     key = rng.choice(("a.k", "a.j", "", "a.k, a.u"))
@@ -153,8 +170,16 @@ def _aggregate(rng: Random, name: str, punctuated: set[str]) -> Asked:
             ", ".join(["TUMBLE(a.ts, '4 seconds')", *([key] if key else [])]),
             rng.choice(("", " EMIT EVERY 2 SECONDS", " EMIT ON CHANGE")),
         )
-    keys = [part.strip() for part in key.split(", ")] if key and "TUMBLE" not in key else [p for p in ("a.k", "a.j", "a.u") if p in key]
-    chosen = [*(f"{part} AS g{at}" for at, part in enumerate(keys)), *some, *(["window_end"] if "TUMBLE" in key else [])]
+    keys = (
+        [part.strip() for part in key.split(", ")]
+        if key and "TUMBLE" not in key
+        else [p for p in ("a.k", "a.j", "a.u") if p in key]
+    )
+    chosen = [
+        *(f"{part} AS g{at}" for at, part in enumerate(keys)),
+        *some,
+        *(["window_end"] if "TUMBLE" in key else []),
+    ]
     grouped = f" GROUP BY {key}" if key else ""
     where = f" WHERE {where}" if where else ""
     having = " HAVING count(*) > 1" if key and rng.random() < 0.2 else ""
@@ -181,7 +206,10 @@ def _chained(rng: Random, name: str, punctuated: set[str]) -> Asked:
         source, alias, _ = rng.choice(KEPT)
         joined, _, where = source.partition(" WHERE ")
         text = f"SELECT {alias}.k AS k, count(*) AS n, sum(a.v) AS s, window_end FROM {joined}{f' WHERE {where}' if where else ''}"
-        return Asked(name, f"{text} GROUP BY TUMBLE({alias}.ts, '4 seconds'), {alias}.k" + rng.choice(("", " EMIT EVERY 1 SECOND")))
+        return Asked(
+            name,
+            f"{text} GROUP BY TUMBLE({alias}.ts, '4 seconds'), {alias}.k" + rng.choice(("", " EMIT EVERY 1 SECOND")),
+        )
     return Asked(name, rng.choice((*TOP, *MIDDLE)).format("two", "one", one="one", two="two"))
 
 

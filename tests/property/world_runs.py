@@ -1,7 +1,8 @@
 """A random world through the engines: in one life, through kills and restarts with other settings, and over shards.
 
-Answer   `straight` runs it in one session, `lives` in several on one checkpoint, of which some are given up, `sharded` on simulated shards.
-         Each gives the results of every query in the order of delivery, and the dead letters of every stream.
+Answer   `straight` runs it in one session, `lives` in several on one checkpoint, of which some are given up, `sharded`
+         on simulated shards. Each gives the results of every query in the order of delivery, and the dead letters of
+         every stream.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from tempfile import TemporaryDirectory
 import pyarrow.parquet as parquet
 
 from eddyline import Session
-from eddyline.connectors.output import result_files
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.connectors.results.output import result_files
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
@@ -57,12 +58,15 @@ class Outcome:
     results: dict[str, list[Values]] = field(default_factory=dict)
     #: Per stream the first words of reasons and the values.
     dead: dict[str, list[tuple[str, Values]]] = field(default_factory=dict)
-    #: Why queries that were to come did not: a job on Spark takes none that its shards cannot answer without more steps.
+    #: Why queries that were to come did not: a job on Spark takes none that its shards cannot answer without more
+    #: steps.
     refused: list[str] = field(default_factory=list)
 
 
 def _letters(rows: list[Values]) -> list[tuple[str, Values]]:
-    return [(str(row["_reason"]).split()[0].rstrip(":,;"), {k: v for k, v in row.items() if k != "_reason"}) for row in rows]
+    return [
+        (str(row["_reason"]).split()[0].rstrip(":,;"), {k: v for k, v in row.items() if k != "_reason"}) for row in rows
+    ]
 
 
 def straight(world: World, variant: int = 0) -> Outcome:
@@ -100,7 +104,8 @@ def straight(world: World, variant: int = 0) -> Outcome:
 
 
 def settings_of(world: World, variant: int, start: int) -> list[str]:
-    """The settings of one start: some of those that never change an answer; in every second variant each start has others."""
+    """The settings of one start: some of those that never change an answer; in every second variant each start has
+    others."""
     rng = Random(f"{world.seed} {variant} settings {start if variant % 2 else 0}")
     chosen = {name: rng.choice(values) for name, values in NEUTRAL.items() if rng.random() < 0.5}
     if world.late:
@@ -133,7 +138,8 @@ def lives(world: World, variant: int) -> Outcome:
 
 
 def _live(world: World, variant: int, start: int, folder: str, clock: MovedClock) -> bool:
-    """One session; whether the world has come to its end. Queries come and go by control records, which a later session knows of."""
+    """One session; whether the world has come to its end. Queries come and go by control records, which a later session
+    knows of."""
     cuts = world.cuts(variant)
     often = Random(f"{world.seed} {variant} often").choice((0.05, 0.15, 0.4))
     saved = Checkpoint(f"{folder}/checkpoint").load()
@@ -141,7 +147,11 @@ def _live(world: World, variant: int, start: int, folder: str, clock: MovedClock
     # Rows of a read that was taken in part come again, and the reader passes them over.
     passed = {name: int(positions[name]["source"]["row"]) if name in positions else 0 for name in world.streams}
     session = Session(
-        cut_of(world, variant, start), checkpoint=f"{folder}/checkpoint", out=f"{folder}/out", clock=clock, keep_results=False
+        cut_of(world, variant, start),
+        checkpoint=f"{folder}/checkpoint",
+        out=f"{folder}/out",
+        clock=clock,
+        keep_results=False,
     )
     session.execute(";\n".join([*settings_of(world, variant, start), *world.statements(world.first)]))
     for item in world.flow:
@@ -207,6 +217,9 @@ def sharded(world: World, variant: int) -> Outcome:
         job.run(closing=True, crashes=crashes)
         found = Outcome({name: plain_rows([job.table(name)]) for name in world.results if name in job.sinks})
         found.refused = [str(why) for why in job.folder.state()["refused"].values()]
-        found.dead = {name: [(reason.split()[0].rstrip(":,;"), row) for reason, row in job.letters(name)] for name in world.streams}
+        found.dead = {
+            name: [(reason.split()[0].rstrip(":,;"), row) for reason, row in job.letters(name)]
+            for name in world.streams
+        }
         job.close()
         return found

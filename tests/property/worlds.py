@@ -1,9 +1,11 @@
-"""All features at once: random worlds, whose answers depend neither on epochs nor on settings, restarts, kills and shards.
+"""All features at once: random worlds, whose answers depend neither on epochs nor on settings, restarts, kills and
+shards.
 
-Answer   `check(world)` is what is wrong with the runs of a world: against the oracle where that knows its queries, and against the world's
-         own run in one session otherwise. `python -m tests.property.worlds --minutes 60 --seed 1` looks for worlds that fail, shrinks them,
-         and says how many worlds, queries and results it has compared.
-Limits   Changes of EMIT ON CHANGE come with epochs: under other epochs the tables that they make in the end are compared.
+Answer   `check(world)` is what is wrong with the runs of a world: against the oracle where that knows its queries, and
+         against the world's own run in one session otherwise. `python -m tests.property.worlds --minutes 60 --seed 1`
+         looks for worlds that fail, shrinks them, and says how many worlds, queries and results it has compared.
+Limits   Changes of EMIT ON CHANGE come with epochs: under other epochs the tables that they make in the end are
+         compared.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from tests.property.world_model import World, smaller
 from tests.property.world_runs import Outcome, lives, sharded, straight
 
 SHOWN = 5
-#: What is compared with the straight run, by name: each variant has epochs and settings of its own, those with odd numbers change settings.
+#: What is compared with the straight run, by name: each variant has epochs and settings of its own, those with odd
+#: numbers change settings.
 RUNS: dict[str, tuple[Callable[[World, int], Outcome], int]] = {
     "epochs": (straight, 1),
     "lives": (lives, 2),
@@ -60,7 +63,9 @@ def check(world: World, runs: Sequence[str] = (), tally: Tally | None = None) ->
     """What is wrong, as readable lines."""
     base = straight(world)
     found = [f"oracle: {line}" for line in _against_oracle(world, base)]
-    bound = {q.name: q for q in bind_script(";\n".join(world.statements(frozenset(q.name for q in world.queries)))).queries}
+    bound = {
+        q.name: q for q in bind_script(";\n".join(world.statements(frozenset(q.name for q in world.queries)))).queries
+    }
     for name in runs or runs_of(world):
         run, variant = RUNS[name]
         other = run(world, variant)
@@ -90,7 +95,9 @@ def differences(world: World, bound: dict[str, BoundQuery], base: Outcome, other
         if lines:
             found += [f"{name} differs: {'' if query is None else query.text}", *lines]
     for name in world.streams:
-        dead = [Counter((reason, str(row["id"])) for reason, row in outcome.dead.get(name, [])) for outcome in (base, other)]
+        dead = [
+            Counter((reason, str(row["id"])) for reason, row in outcome.dead.get(name, [])) for outcome in (base, other)
+        ]
         lines = _differing(*dead)
         if lines:
             found += [f"dead letters of {name} differ", *lines]
@@ -186,8 +193,15 @@ def report(seed: int, seconds: float = 60.0) -> str:
         return f"random_world({seed}) does not fail"
     run = first[0].split(":")[0]
     runs = (run,) if run in RUNS else ()
-    world = shrink(world, lambda one: _sound(one) and _kind(failing(one, runs)) == _kind(first), seconds=seconds, smaller=smaller)
-    lines = [f"random_world({seed}), made small", *failing(world, runs), "", *(f"  {s};" for s in world.statements(world.first))]
+    world = shrink(
+        world, lambda one: _sound(one) and _kind(failing(one, runs)) == _kind(first), seconds=seconds, smaller=smaller
+    )
+    lines = [
+        f"random_world({seed}), made small",
+        *failing(world, runs),
+        "",
+        *(f"  {s};" for s in world.statements(world.first)),
+    ]
     lines += [f"  {q.statement}  -- comes later" for q in world.queries if q.name not in world.first]
     return "\n".join([*lines, *map(str, world.flow), f"cuts {[sorted(world.cuts(v)) for v in range(6)]}"])
 
@@ -217,7 +231,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wrong = [f"{type(problem).__name__}: {problem}"]
         if wrong:
             tally.failures.append(seed)
-            print(f"seed {seed} fails: {wrong[:3]}", *([report(seed, given.shrink)] if given.shrink else []), sep="\n", flush=True)
+            print(
+                f"seed {seed} fails: {wrong[:3]}",
+                *([report(seed, given.shrink)] if given.shrink else []),
+                sep="\n",
+                flush=True,
+            )
         seed += 1
         if time.monotonic() - said > 60:
             said = time.monotonic()

@@ -25,12 +25,17 @@ def statements(lateness: int, sequence: bool = False, folder: str | None = None,
 
 
 def random_rows(random: Random, count: int, lateness: int, heralds: bool) -> list[Row]:
-    """Rows that are not late; every now and then a herald that says where values of the next rows lie, perhaps wrongly."""
+    """Rows that are not late; every now and then a herald that says where values of the next rows lie, perhaps
+    wrongly."""
     rows: list[Row] = []
     centre = 0
     for place in range(count):
         ts = (place // 3 + random.randint(0, lateness)) * SECOND
-        row: Row = {"v": None if random.random() < 0.05 else centre + random.randint(0, 3), "k": random.randrange(6), "id": place}
+        row: Row = {
+            "v": None if random.random() < 0.05 else centre + random.randint(0, 3),
+            "k": random.randrange(6),
+            "id": place,
+        }
         if heralds:
             row["said"] = None
             if random.random() < 0.15:
@@ -56,7 +61,9 @@ def judged(rows: list[Row], by: tuple[str, ...] = ("ts",)) -> tuple[list[Row], l
         if row["said"] is not None:
             numbers = [int(n) for n in re.findall(r"-?\d+", row["said"])]
             bounds = (numbers[0] + (" > " in row["said"]), numbers[1] - (" < " in row["said"]))
-            until_row, until = (seen + numbers[2], -1) if "ROWS" in row["said"] else (0, row["ts"] + numbers[2] * SECOND)
+            until_row, until = (
+                (seen + numbers[2], -1) if "ROWS" in row["said"] else (0, row["ts"] + numbers[2] * SECOND)
+            )
             continue
         covered = seen < until_row or row["ts"] <= until
         seen += 1

@@ -1,7 +1,7 @@
 """A kind of records that only tests have: a note in a column of a row strikes out later rows with a key.
 
-A row whose `note` is not null is no row but a note: `strike` takes out the rows that stand after it and have its `k`, anything else says
-nothing. The oracle is `struck`.
+A row whose `note` is not null is no row but a note: `strike` takes out the rows that stand after it and have its `k`,
+anything else says nothing. The oracle is `struck`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.model.records import Flags, Records
+from eddyline.model.records.records import Flags, Records
 from eddyline.model.schema import Stream
-from eddyline.operators.gate import Checker, GateStretch, Verdict
-from eddyline.operators.intake import event_times
-from eddyline.runtime.records.kinds import RecordKind, Split, Splitter
+from eddyline.operators.stream.gate import Checker, GateStretch, Verdict
+from eddyline.operators.stream.intake import event_times
+from eddyline.runtime.engine.records.kinds import RecordKind, Split, Splitter
 
 NAME = "tests.runtime.noted:Notes"
 
@@ -36,7 +36,9 @@ class Notes(RecordKind):
             number = np.cumsum(~noted)[noted]
             sequence = None if stream.sequence is None else notes.column(stream.sequence).combine_chunks()
             times = event_times(notes, stream.time)
-            return Split(~noted, [Records(stream.name, self.name, times, number, notes.select(["k", "note"]), sequence)])
+            return Split(
+                ~noted, [Records(stream.name, self.name, times, number, notes.select(["k", "note"]), sequence)]
+            )
 
         return split if self.concerns(stream) else None
 
@@ -62,11 +64,15 @@ class Striking:
         for placed in (one for one in passing.records if one.records.kind == Notes.name):
             assert bool((np.diff(placed.before) >= 0).all())
             self.notes += len(placed.records)
-            for place, k, note in zip(placed.before.tolist(), *placed.records.body.select(["k", "note"]).to_pydict().values(), strict=True):
+            for place, k, note in zip(
+                placed.before.tolist(), *placed.records.body.select(["k", "note"]).to_pydict().values(), strict=True
+            ):
                 if note == "strike":
                     self.struck.add(k)
                     struck[place:] |= keys[place:] == k
-        return Verdict(struck, pa.array(["violation: struck"] * int(struck.sum()), pa.string())) if struck.any() else None
+        return (
+            Verdict(struck, pa.array(["violation: struck"] * int(struck.sum()), pa.string())) if struck.any() else None
+        )
 
     def snapshot(self) -> tuple[object, Mapping[str, Callable[[], pa.Table]]]:
         return {"struck": sorted(self.struck), "rows": self.rows, "notes": self.notes}, {}
@@ -76,7 +82,9 @@ class Striking:
         self.struck, self.rows, self.notes = set(state["struck"]), state["rows"], state["notes"]
 
 
-def struck(rows: list[dict[str, Any]], by: tuple[str, ...] = ("ts",)) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def struck(
+    rows: list[dict[str, Any]], by: tuple[str, ...] = ("ts",)
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of a stream that stay, in source order, and those that are taken out; ids are places in the source."""
     gone: set[int] = set()
     dead: set[int] = set()

@@ -18,7 +18,10 @@ def made(text: str, settings: Settings = EAGER, **more: Any) -> Session:
 
 
 def streams(*names: str, options: str = "") -> str:
-    return "; ".join(f"CREATE STREAM {n} (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', remember = '1 day'{options})" for n in names)
+    return "; ".join(
+        f"CREATE STREAM {n} (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', remember = '1 day'{options})"
+        for n in names
+    )
 
 
 def row(x: int | None, at: float, y: int = 0) -> dict[str, object]:

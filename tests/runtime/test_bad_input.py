@@ -29,7 +29,9 @@ def test_nan_keys_join_and_null_keys_do_not(session: Session) -> None:
     text = session.query("t", "SELECT a.k, b.s FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.s = b.s")
     for name in "ab":
         keys = [float("nan"), None, 0.0 if name == "a" else -0.0]
-        session.push(name, [{"k": k, "s": s, "ts": i} for i, (k, s) in enumerate(zip(keys, ["x", None, ""], strict=True))])
+        session.push(
+            name, [{"k": k, "s": s, "ts": i} for i, (k, s) in enumerate(zip(keys, ["x", None, ""], strict=True))]
+        )
     session.run()
     assert query.table().num_rows == 2 and text.table().num_rows == 2
     assert session.stats()["bad"] == {"a": 0, "b": 0}
@@ -70,7 +72,11 @@ def test_a_file_without_a_column_and_a_broken_file_among_good_ones(tmp_path: Pat
     assert sorted(query.table().column("k").to_pylist()) == [1, 1, 2, 2, 3, 3]
     reasons = session.dead_letters("a").column("_reason").to_pylist()
     assert len(reasons) == 5
-    assert sum("2.parquet" in r for r in reasons) == 3 and any("3.parquet" in r for r in reasons) and any("0.parquet" in r for r in reasons)
+    assert (
+        sum("2.parquet" in r for r in reasons) == 3
+        and any("3.parquet" in r for r in reasons)
+        and any("0.parquet" in r for r in reasons)
+    )
 
 
 def test_rows_pushed_under_unknown_names_are_refused(session: Session) -> None:

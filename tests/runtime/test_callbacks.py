@@ -1,4 +1,5 @@
-"""What functions that are called with results may do to their session: stop it, drop and add queries, push rows, ask."""
+"""What functions that are called with results may do to their session: stop it, drop and add queries, push rows,
+ask."""
 
 from __future__ import annotations
 
@@ -123,7 +124,9 @@ def test_a_function_adds_a_stream_a_table_a_query_and_a_function_of_its_own(tmp_
 
         def first(_: pa.Table) -> None:
             if "more" not in session.queries:
-                session.execute(f"CREATE TABLE names (k BIGINT, name STRING) WITH (format = 'parquet', path = '{tmp_path}/names.parquet')")
+                session.execute(
+                    f"CREATE TABLE names (k BIGINT, name STRING) WITH (format = 'parquet', path = '{tmp_path}/names.parquet')"
+                )
                 session.execute("CREATE STREAM c (k BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
                 session.execute("CREATE QUERY named AS SELECT c.k, n.name FROM c, names n WHERE c.k = n.k")
                 session.query("more", "SELECT k FROM a WHERE k = 3")
@@ -169,12 +172,23 @@ def test_what_needs_a_session_at_rest_is_refused(way: str) -> None:
 
     def heard(_: pa.Table) -> None:
         if not done:
-            for call in (session.run, session.start, session.step, lambda: session.request("k, n FROM sums WHERE k = 3 GROUP BY k")):
+            for call in (
+                session.run,
+                session.start,
+                session.step,
+                lambda: session.request("k, n FROM sums WHERE k = 3 GROUP BY k"),
+            ):
                 refused(call)
             refused(lambda: session.execute("DROP TEMPLATE sums; DROP STREAM b"))
             # What has come is there; no epoch begins.
             session.queries["far"].table()
-            session.stats(), session.explain("far"), session.analysis("far"), session.warnings, session.queries["far"].plan
+            (
+                session.stats(),
+                session.explain("far"),
+                session.analysis("far"),
+                session.warnings,
+                session.queries["far"].plan,
+            )
             session.punctuate("b", "ts < TIMESTAMP '1970-01-01 00:00:00'", at="1970-01-01 00:00:00")
             done.append(True)
             session.stop()

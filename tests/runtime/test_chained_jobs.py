@@ -1,4 +1,5 @@
-"""One job's output is another job's punctuated input: results and finished values in one sink, in the order of their times."""
+"""One job's output is another job's punctuated input: results and finished values in one sink, in the order of their
+times."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def parcels_of(random: Random) -> list[dict[str, object]]:
 def push_part(session: Session, parcels: list[dict[str, object]], start: int, stop: int) -> None:
     """The seconds from one to another, an epoch each."""
     for second in range(start, stop):
-        session.push("orders", [{"id": second, "ts": second * SECOND}] if second < ORDERS else [{"id": -second, "ts": second * SECOND}])
+        session.push(
+            "orders",
+            [{"id": second, "ts": second * SECOND}] if second < ORDERS else [{"id": -second, "ts": second * SECOND}],
+        )
         session.push("parcels", [row for row in parcels if row["ts"] == second * SECOND])
         session.step()
 
@@ -75,7 +79,11 @@ def test_one_jobs_output_is_anothers_input(form: str, propagate: str, tmp_path: 
             closed.add(row["id"])
     if propagate == "on":
         # A line stands at the instant at which its value ends.
-        ends = {row["id"]: row["_ts"].second + 60 * row["_ts"].minute for row in table.to_pylist() if row["closed"] and row["id"] >= 0}
+        ends = {
+            row["id"]: row["_ts"].second + 60 * row["_ts"].minute
+            for row in table.to_pylist()
+            if row["closed"] and row["id"] >= 0
+        }
         assert ends == {order: order + 3 for order in ends}
         assert len(ends) == ORDERS
 
@@ -87,7 +95,10 @@ def test_one_jobs_output_is_anothers_input(form: str, propagate: str, tmp_path: 
         CREATE QUERY rows_of AS SELECT *, _ts AS at FROM sent;
     """)
     second.run(once=True)
-    wanted = {order: sum(int(str(r["weight"])) for r in parcels if r["id"] == order and r["weight"] is not None) for order in range(ORDERS)}
+    wanted = {
+        order: sum(int(str(r["weight"])) for r in parcels if r["id"] == order and r["weight"] is not None)
+        for order in range(ORDERS)
+    }
     totals = second.queries["totals"].table().to_pylist()
     # Promises up to the newest row take effect at the end.
     newest = max(row["_ts"] for row in table.to_pylist() if not row["closed"])

@@ -95,7 +95,8 @@ def test_a_failed_read_keeps_the_old_version_and_is_reported(tmp_path: Path) -> 
 
 
 def test_a_checkpoint_keeps_the_versions_that_are_needed(tmp_path: Path) -> None:
-    """A row that waits when the job stops meets its own version, whatever the file holds by then; the next run reads the file at once."""
+    """A row that waits when the job stops meets its own version, whatever the file holds by then; the next run reads
+    the file at once."""
     clock = MovedClock()
     write(tmp_path, {"eur": 1.0})
     session = job(tmp_path, clock, checkpoint=True)

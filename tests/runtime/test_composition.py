@@ -1,4 +1,5 @@
-"""Derived streams in running jobs: they come and go like queries, live through restarts, and are not written to `--out`."""
+"""Derived streams in running jobs: they come and go like queries, live through restarts, and are not written to
+`--out`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ BIDS = "CREATE STREAM bids (item INT, price INT, ts TIMESTAMP) WITH (time = 'ts'
 def bids(*rows: tuple[int, int, int]) -> pa.Table:
     items, prices, seconds = zip(*rows, strict=True)
     times = [START + timedelta(seconds=s) for s in seconds]
-    return pa.table({"item": pa.array(items, pa.int32()), "price": pa.array(prices, pa.int32()), "ts": pa.array(times, pa.timestamp("us"))})
+    return pa.table(
+        {
+            "item": pa.array(items, pa.int32()),
+            "price": pa.array(prices, pa.int32()),
+            "ts": pa.array(times, pa.timestamp("us")),
+        }
+    )
 
 
 def taken(session: Session, query: str) -> list[tuple]:
@@ -42,15 +49,20 @@ def test_queries_over_one_derived_stream_compute_it_once() -> None:
 
 
 def test_a_union_of_many_parts_has_the_rows_of_all() -> None:
-    """Many queries over one stream are handed their results together; those that make a stream give them to its readers."""
+    """Many queries over one stream are handed their results together; those that make a stream give them to its
+    readers."""
     with Session() as session:
         session.execute(BIDS.format(""))
-        parts = " UNION ALL ".join(f"SELECT item, price + {at} AS price FROM bids WHERE price >= {at}" for at in range(9))
+        parts = " UNION ALL ".join(
+            f"SELECT item, price + {at} AS price FROM bids WHERE price >= {at}" for at in range(9)
+        )
         session.execute(f"CREATE QUERY q AS {parts}")
         session.execute(f"CREATE QUERY same AS {' UNION ALL '.join(['SELECT item FROM bids'] * 70)}")
         session.push("bids", bids((1, 3, 0), (2, 8, 1)))
         session.run()
-        assert sorted(taken(session, "q")) == sorted([(1, 3 + at) for at in range(4)] + [(2, 8 + at) for at in range(9)])
+        assert sorted(taken(session, "q")) == sorted(
+            [(1, 3 + at) for at in range(4)] + [(2, 8 + at) for at in range(9)]
+        )
         assert sorted(taken(session, "same")) == [(1,)] * 70 + [(2,)] * 70
 
 
@@ -58,7 +70,8 @@ def test_streams_that_read_each_other_in_many_ways_are_put_in_order_at_once() ->
     """Forty streams, each over the two before it: the ways from the last to the first are millions."""
     with Session() as session:
         session.execute(
-            BIDS.format("") + "CREATE STREAM d0 AS SELECT item, price FROM bids; CREATE STREAM d1 AS SELECT item, price FROM d0;"
+            BIDS.format("")
+            + "CREATE STREAM d0 AS SELECT item, price FROM bids; CREATE STREAM d1 AS SELECT item, price FROM d0;"
         )
         for at in range(2, 40):
             session.execute(
@@ -68,7 +81,9 @@ def test_streams_that_read_each_other_in_many_ways_are_put_in_order_at_once() ->
         session.push("bids", bids((1, 3, 0), (2, 8, 1)))
         session.run()
         assert taken(session, "q") == [(1,), (2,)]
-        assert [stream for level in session.pipeline.derived.levels() for stream in level.made][:40] == [f"d{at}" for at in range(40)]
+        assert [stream for level in session.pipeline.derived.levels() for stream in level.made][:40] == [
+            f"d{at}" for at in range(40)
+        ]
 
 
 def test_a_query_takes_its_subqueries_along() -> None:
@@ -111,7 +126,10 @@ def test_a_derived_stream_is_dropped_after_its_readers() -> None:
         ("CREATE STREAM x AS SELECT item, count(*) AS n FROM bids GROUP BY item", "changelog"),
         ("CREATE QUERY x AS SELECT * FROM (SELECT DISTINCT item FROM bids) y", "changelog"),
         ("CREATE QUERY x AS SELECT item FROM bids UNION ALL SELECT ts FROM bids", "different columns"),
-        ("CREATE QUERY x AS SELECT a.item FROM (SELECT a.item FROM bids a [ROWS 1], bids b [ROWS 1]) a [ROWS 2]", "no order to count in"),
+        (
+            "CREATE QUERY x AS SELECT a.item FROM (SELECT a.item FROM bids a [ROWS 1], bids b [ROWS 1]) a [ROWS 2]",
+            "no order to count in",
+        ),
         ("CREATE STREAM x AS SELECT item FROM x", "x is read before it is there"),
         ("CREATE QUERY x AS SELECT item FROM bids UNION SELECT item FROM bids", "UNION is not supported"),
         ("CREATE QUERY x AS SELECT * FROM (SELECT item FROM bids)", "needs an alias"),
@@ -162,7 +180,8 @@ def test_a_job_of_composed_queries_resumes(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    "changed", ["AS SELECT item, price FROM bids WHERE price > 3", "WITH (sequence = 'price') AS SELECT item, price FROM bids"]
+    "changed",
+    ["AS SELECT item, price FROM bids WHERE price > 3", "WITH (sequence = 'price') AS SELECT item, price FROM bids"],
 )
 def test_a_derived_stream_does_not_change_under_a_checkpoint(tmp_path: Path, changed: str) -> None:
     query = "CREATE QUERY q AS SELECT item FROM dear [RANGE 5 SECONDS] GROUP BY item;"

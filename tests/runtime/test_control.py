@@ -13,8 +13,8 @@ import pytest
 from eddyline import Session
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import bind_script
-from eddyline.runtime.control import ControlFolder, apply_record, planned_job, replay
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job, replay
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.recovery.catalog_text import catalog_text
 
 STREAMS = """
@@ -23,7 +23,8 @@ CREATE STREAM s (k BIGINT, n BIGINT, ts TIMESTAMP) WITH (format='memory', time='
 CREATE TABLE names (k BIGINT, name STRING) WITH (format='parquet', path='it''s.parquet');
 """
 JOB = (
-    STREAMS + "SET seed = 7; CREATE QUERY a WITH (probe = 'loop') AS SELECT k FROM s WHERE k > 1; CREATE SINK t FOR a WITH (format='drop');"
+    STREAMS
+    + "SET seed = 7; CREATE QUERY a WITH (probe = 'loop') AS SELECT k FROM s WHERE k > 1; CREATE SINK t FOR a WITH (format='drop');"
 )
 
 
@@ -37,7 +38,9 @@ def test_the_catalog_as_text_says_the_same_again() -> None:
     again = bind_script(catalog_text(job))
     assert again.streams == job.streams and again.tables == job.tables and again.sinks == job.sinks
     assert again.settings == job.settings
-    assert [(q.name, q.where, q.settings) for q in again.queries] == [(q.name, q.where, job.queries[0].settings) for q in job.queries]
+    assert [(q.name, q.where, q.settings) for q in again.queries] == [
+        (q.name, q.where, job.queries[0].settings) for q in job.queries
+    ]
 
 
 def test_records_are_numbered_and_whole(tmp_path: Path) -> None:
@@ -84,7 +87,9 @@ def test_a_job_that_is_not_there(tmp_path: Path) -> None:
 
 def test_replay_passes_over_what_was_refused() -> None:
     job = bind_script(STREAMS.replace('"odd name"', "odd"))
-    changes = replay(job, [add_record("CREATE QUERY q AS SELECT x FROM s"), add_record("CREATE QUERY r AS SELECT k FROM s")])
+    changes = replay(
+        job, [add_record("CREATE QUERY q AS SELECT x FROM s"), add_record("CREATE QUERY r AS SELECT k FROM s")]
+    )
     assert [q.name for change in changes for q in change.added] == ["r"]
 
 
@@ -117,7 +122,9 @@ def until(session: Session, taken: int) -> None:
 
 
 def states(tmp_path: Path) -> dict[str, tuple[str, int | None, int | None]]:
-    return {q["query"]: (q["state"], q["start"], q["stop"]) for q in ControlFolder(str(tmp_path / "ck")).state()["queries"]}
+    return {
+        q["query"]: (q["state"], q["start"], q["stop"]) for q in ControlFolder(str(tmp_path / "ck")).state()["queries"]
+    }
 
 
 def written(tmp_path: Path, query: str) -> list[int]:
@@ -179,7 +186,9 @@ def test_derived_streams_are_added_and_dropped_by_records(tmp_path: Path) -> Non
     both = "CREATE STREAM d AS SELECT k, n FROM s WHERE k > 1 UNION ALL SELECT k + 10, n FROM s;"
     folder.append(add_record(both + "CREATE QUERY over_d AS SELECT k FROM d WHERE n > 2"))
     feed(tmp_path, session, 1, (2, 3), (1, 4))
-    assert states(tmp_path)["over_d"] == ("running", 2_000_000, None) and not any(name.startswith("_") for name in states(tmp_path))
+    assert states(tmp_path)["over_d"] == ("running", 2_000_000, None) and not any(
+        name.startswith("_") for name in states(tmp_path)
+    )
     session._runner.abandon()
     again = start(tmp_path)
     until(again, 4)
@@ -201,7 +210,11 @@ def test_dropped_streams_that_are_still_read_survive_a_crash(tmp_path: Path) -> 
     session = start(tmp_path)
     folder = ControlFolder(str(tmp_path / "ck"))
     folder.append(add_record("CREATE STREAM d AS SELECT k, n FROM s; CREATE STREAM e AS SELECT k, n FROM d"))
-    folder.append(add_record("CREATE QUERY over_e AS SELECT x.k FROM e [RANGE 10 SECONDS] x, s [RANGE 10 SECONDS] y WHERE x.n + 1 = y.n"))
+    folder.append(
+        add_record(
+            "CREATE QUERY over_e AS SELECT x.k FROM e [RANGE 10 SECONDS] x, s [RANGE 10 SECONDS] y WHERE x.n + 1 = y.n"
+        )
+    )
     feed(tmp_path, session, 0, (2, 1), (3, 2))
     folder.append(drop_record(["e", "over_e", "d"]))
     session.step()

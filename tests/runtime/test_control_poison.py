@@ -1,4 +1,5 @@
-"""Control records that are none: set aside with the reason, whichever engine, and the job, its restart and `eddyline query` go on."""
+"""Control records that are none: set aside with the reason, whichever engine, and the job, its restart and `eddyline
+query` go on."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
-from eddyline.runtime import control_record
-from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, planned_job
-from eddyline.runtime.control_record import RefusedRecords, add_record, drop_record, record_name, record_numbers
+from eddyline.runtime.control import control_record
+from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, planned_job
+from eddyline.runtime.control.control_record import RefusedRecords, add_record, drop_record, record_name, record_numbers
 from tests.spark.simulated import Simulated
 
 Poison = Callable[[Path], object]
@@ -47,8 +48,14 @@ POISON: dict[str, tuple[Poison, str]] = {
     "names that are none": (lambda path: path.write_text('{"op": "drop", "queries": [{"a": 1}]}'), "text"),
     "one name": (lambda path: path.write_text('{"op": "drop", "queries": "base"}'), "text"),
     "nested": (lambda path: path.write_text("[" * 200_000), "nested"),
-    "nested statements": (lambda path: path.write_text(json.dumps(add_record(f"CREATE QUERY q AS SELECT {'(' * 9_999}k FROM s"))), ""),
-    "a broken statement": (lambda path: path.write_text(json.dumps(add_record("CREATE QUERY q AS SELECT z FROM s"))), "z"),
+    "nested statements": (
+        lambda path: path.write_text(json.dumps(add_record(f"CREATE QUERY q AS SELECT {'(' * 9_999}k FROM s"))),
+        "",
+    ),
+    "a broken statement": (
+        lambda path: path.write_text(json.dumps(add_record("CREATE QUERY q AS SELECT z FROM s"))),
+        "z",
+    ),
     "an unknown query": (lambda path: path.write_text(json.dumps(drop_record(["nobody"]))), "nobody"),
     "huge": (lambda path: path.write_text(json.dumps(add_record(" " * (17 << 20)))), "bytes"),
     "unreadable": (unreadable, ""),
@@ -106,7 +113,9 @@ def check_refused(tmp_path: Path, expected: dict[int, str]) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_poison_is_set_aside_and_an_embedded_job_goes_on(tmp_path: Path, running: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_poison_is_set_aside_and_an_embedded_job_goes_on(
+    tmp_path: Path, running: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     session = embedded(tmp_path)
     feed(tmp_path, session, 1)
     if not running:
@@ -153,8 +162,11 @@ def test_poison_is_set_aside_and_a_job_on_spark_goes_on(tmp_path: Path, running:
     job.close()
 
 
-def test_the_job_passes_a_poisoned_record_before_it_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed in between: the checkpoint has passed the record, the next start sets it aside, and those behind it are not forgotten."""
+def test_the_job_passes_a_poisoned_record_before_it_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between: the checkpoint has passed the record, the next start sets it aside, and those behind it are
+    not forgotten."""
     session = embedded(tmp_path)
     feed(tmp_path, session, 1)
     (tmp_path / "ck/control" / record_name(0)).write_text("{no")
@@ -174,7 +186,9 @@ def test_refused_records_are_bounded(tmp_path: Path) -> None:
     (tmp_path / "control").mkdir()
     refused = RefusedRecords(str(tmp_path / "control"), kept=5)
     for number in range(12):
-        folder(tmp_path / "control" / record_name(number)) if number % 2 else (tmp_path / "control" / record_name(number)).write_text("x")
+        folder(tmp_path / "control" / record_name(number)) if number % 2 else (
+            tmp_path / "control" / record_name(number)
+        ).write_text("x")
         refused.set_aside(number, "why not")
         refused.forget_oldest()
     assert record_numbers(refused.folder) == [7, 8, 9, 10, 11]
@@ -195,7 +209,9 @@ def test_a_huge_record_leaves_only_its_beginning(tmp_path: Path) -> None:
 def test_a_record_behind_a_gap_is_taken(tmp_path: Path) -> None:
     session = embedded(tmp_path)
     feed(tmp_path, session, 1)
-    (tmp_path / "ck/control" / record_name(40)).write_text(json.dumps(add_record("CREATE QUERY late AS SELECT k FROM s")))
+    (tmp_path / "ck/control" / record_name(40)).write_text(
+        json.dumps(add_record("CREATE QUERY late AS SELECT k FROM s"))
+    )
     limit = time.monotonic() + 240
     while "late" not in session.pipeline.queries and time.monotonic() < limit:
         session.step()

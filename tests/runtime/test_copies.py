@@ -1,4 +1,5 @@
-"""JOIN LATEST reads the table of a query that stands in the job: it is computed once, whoever goes first, and after restarts."""
+"""JOIN LATEST reads the table of a query that stands in the job: it is computed once, whoever goes first, and after
+restarts."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 from pyarrow.parquet import read_table
 
 from eddyline import Session
-from eddyline.runtime.units.copies import CopiedQuery
+from eddyline.runtime.engine.units.copies import CopiedQuery
 from tests.property.compare import plain_rows
 from tests.property.test_aggregates import Blocks, restarted
 from tests.spark.simulated import Simulated
@@ -74,7 +75,9 @@ def test_the_table_is_computed_once_whoever_goes_first(dropped: str | None, seed
             session.job.catalog.drop("query", dropped)
         restarted(session, blocks)
         push(session, epochs[3])
-        assert copies(session) == {"t": {"_r2-1": "_r-1"}, "r": {"_r2-1": "t"}, None: {"_r-1": "t", "_r2-1": "t"}}[dropped]
+        assert (
+            copies(session) == {"t": {"_r2-1": "_r-1"}, "r": {"_r2-1": "t"}, None: {"_r-1": "t", "_r2-1": "t"}}[dropped]
+        )
         push(session, epochs[4])
         session.run()
         for name in {"r", "r2"} - {dropped}:
@@ -88,7 +91,11 @@ def test_the_original_is_left_out_of_the_next_run(tmp_path: Path, left_out: str,
     table = TABLE.replace("[RANGE 6 SECONDS]", window)
     rng = Random(7)
     epochs = [brought(at, rng) for at in range(4)]
-    texts = {"t": f"CREATE QUERY t AS {table}", "r2": READER.format("r2", f"({table})"), "r": READER.format("r", f"({table})")}
+    texts = {
+        "t": f"CREATE QUERY t AS {table}",
+        "r2": READER.format("r2", f"({table})"),
+        "r": READER.format("r", f"({table})"),
+    }
     found = {}
     for name, second in (("expected", ["t", "r2", "r"]), ("without", [query for query in texts if query != left_out])):
         checkpoint, out = str(tmp_path / name / "state"), str(tmp_path / name / "out")
@@ -98,7 +105,11 @@ def test_the_original_is_left_out_of_the_next_run(tmp_path: Path, left_out: str,
                 for rows in part:
                     push(session, rows)
                 assert copies(session)["_r-1"] == ("t" if "t" in queries else "_r2-1")
-        found[name] = sorted(str(row) for file in (tmp_path / name / "out" / "r").glob("*.parquet") for row in read_table(file).to_pylist())
+        found[name] = sorted(
+            str(row)
+            for file in (tmp_path / name / "out" / "r").glob("*.parquet")
+            for row in read_table(file).to_pylist()
+        )
     assert found["expected"] and found["without"] == found["expected"]
 
 
@@ -115,7 +126,9 @@ def test_a_reader_that_comes_later_begins_with_its_own_rows() -> None:
 
 def test_other_texts_and_settings_are_no_copies() -> None:
     with Session() as session:
-        session.execute(f"{STREAMS} CREATE QUERY t AS {TABLE}; {READER.format('r', '(' + TABLE.replace('2 SECONDS', '3 SECONDS') + ')')}")
+        session.execute(
+            f"{STREAMS} CREATE QUERY t AS {TABLE}; {READER.format('r', '(' + TABLE.replace('2 SECONDS', '3 SECONDS') + ')')}"
+        )
         session.execute("SET jit = 'off'")
         session.execute(READER.format("r2", "t"))
         session.run()
@@ -127,7 +140,9 @@ def test_a_driver_dies_while_the_original_goes(shards: int, tmp_path: Path) -> N
     rng = Random(shards)
     epochs = [brought(at, rng) for at in range(5)]
     expected = alone(epochs)
-    job = Simulated(f"{STREAMS} CREATE QUERY t AS {TABLE}; {READER.format('r', 't')}", str(tmp_path / "ck"), shards, rng)
+    job = Simulated(
+        f"{STREAMS} CREATE QUERY t AS {TABLE}; {READER.format('r', 't')}", str(tmp_path / "ck"), shards, rng
+    )
     assert isinstance(job.driver.roster.model.queries["_r-1"], CopiedQuery)
     for at, rows in enumerate(epochs):
         if at == 2:

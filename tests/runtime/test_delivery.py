@@ -29,15 +29,22 @@ def rows(*seconds: float) -> list[tuple[int, float, int]]:
 
 
 def items(out: Path, query: str = "all_bids") -> list[int]:
-    return [item for path in sorted((out / query).glob("*.parquet")) for item in parquet.read_table(path).column(0).to_pylist()]
+    return [
+        item
+        for path in sorted((out / query).glob("*.parquet"))
+        for item in parquet.read_table(path).column(0).to_pylist()
+    ]
 
 
 # -- two threads push, one takes
 
 
-@pytest.mark.parametrize("total", [10_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize(
+    "total", [10_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+)
 def test_two_threads_push_and_one_takes(total: int) -> None:
-    """Results come with every epoch of 5 rows while this thread takes them as fast as it can: none is lost, none comes twice."""
+    """Results come with every epoch of 5 rows while this thread takes them as fast as it can: none is lost, none comes
+    twice."""
     session = Session()
     session.set("epoch_rows", 5)
     session.stream("bids", pa.schema([("item", pa.int64()), ("ts", pa.timestamp("us"))]), time="ts")
@@ -106,7 +113,13 @@ def test_a_failed_hand_over_fails_the_epoch_and_every_later_call(tmp_path: Path)
     with pytest.raises(UserError, match="could not be handed over") as told:
         session.step()
     assert isinstance(told.value.__cause__, Broken)
-    for call in (session.step, session.run, session.start, session.stop, lambda: list(session.queries["all_bids"].results())):
+    for call in (
+        session.step,
+        session.run,
+        session.start,
+        session.stop,
+        lambda: list(session.queries["all_bids"].results()),
+    ):
         with pytest.raises(UserError, match="could not be handed over"):
             call()
     with pytest.raises(UserError, match="could not be handed over"):
@@ -151,7 +164,13 @@ def test_results_released_before_their_epoch_ends_fail_it_too(tmp_path: Path) ->
         session.on_results("far", failing([0] if broken else []))
         seconds = np.arange(3_000) / 100
         numbers = pa.array(np.arange(3_000) % 7)
-        bids = pa.table({"item": numbers, "price": pa.array(seconds), "ts": pa.array((seconds * 1e6).astype(int), pa.timestamp("us"))})
+        bids = pa.table(
+            {
+                "item": numbers,
+                "price": pa.array(seconds),
+                "ts": pa.array((seconds * 1e6).astype(int), pa.timestamp("us")),
+            }
+        )
         session.push("bids", bids)
         if broken:
             with pytest.raises(UserError, match="could not be handed over"):
@@ -290,7 +309,9 @@ def test_a_table_that_is_created_again_is_another(tmp_path: Path) -> None:
 def test_a_dropped_sink_gets_nothing_more(tmp_path: Path) -> None:
     session = Session()
     session.execute(STREAM + QUERY)
-    session.execute("CREATE SINK one FOR all_bids WITH (format='memory'); CREATE SINK whole FOR ALL WITH (format='memory');")
+    session.execute(
+        "CREATE SINK one FOR all_bids WITH (format='memory'); CREATE SINK whole FOR ALL WITH (format='memory');"
+    )
     session.push("bids", rows(1, 2))
     session.step()
     one, whole = session.sink("one"), session.sink("whole")

@@ -92,7 +92,8 @@ def test_the_same_on_shards(tmp_path: Path) -> None:
 
 
 def test_a_value_is_finished_for_a_union_when_it_is_in_all_parts(tmp_path: Path) -> None:
-    """Item 1 ends at second 3 in one part and at second 5 in the other, item 2 in one part only; a checkpoint lies in between."""
+    """Item 1 ends at second 3 in one part and at second 5 in the other, item 2 in one part only; a checkpoint lies in
+    between."""
     text = """
         CREATE STREAM east (item BIGINT, done BOOLEAN, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'done');
         CREATE STREAM west (item BIGINT, done BOOLEAN, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'done');

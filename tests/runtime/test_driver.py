@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.epoch_times import NEWEST
+from eddyline.runtime.figures.epoch_times import NEWEST
 from eddyline.testing.clocks import MovedClock
 
 JOB = """
@@ -46,7 +46,11 @@ def following(work: Path, wanted: int) -> None:
 
 
 def results(work: Path) -> list[int]:
-    return [item for path in sorted((work / "out/q").glob("*.parquet")) for item in parquet.read_table(path).column(0).to_pylist()]
+    return [
+        item
+        for path in sorted((work / "out/q").glob("*.parquet"))
+        for item in parquet.read_table(path).column(0).to_pylist()
+    ]
 
 
 def test_once_then_follow_then_once(tmp_path: Path) -> None:
@@ -95,7 +99,9 @@ def test_two_streams_are_both_open_again(tmp_path: Path) -> None:
 def test_pushed_streams_are_open_again(tmp_path: Path) -> None:
     def session() -> Session:
         found = Session(out=str(tmp_path / "out"), checkpoint=str(tmp_path / "state"))
-        found.execute("CREATE STREAM s (item BIGINT, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT item FROM s;")
+        found.execute(
+            "CREATE STREAM s (item BIGINT, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT item FROM s;"
+        )
         return found
 
     def rows(*seconds: int) -> list[tuple[int, int]]:
@@ -180,7 +186,9 @@ def test_a_stream_that_wakes_costs_the_epoch_of_its_rows() -> None:
 
 def test_times_of_epochs_are_kept_in_bounded_space() -> None:
     session = Session()
-    session.execute("CREATE STREAM s (item BIGINT, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT item FROM s;")
+    session.execute(
+        "CREATE STREAM s (item BIGINT, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT item FROM s;"
+    )
     for _ in range(NEWEST + 100):
         session.step()
     figures = session.stats()
@@ -192,7 +200,9 @@ def test_times_of_epochs_are_kept_in_bounded_space() -> None:
 
 def test_many_dropped_queries_leave_bounded_marks(tmp_path: Path) -> None:
     session = Session(checkpoint=str(tmp_path / "state"))
-    session.execute("CREATE STREAM s (item BIGINT, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT item FROM s;")
+    session.execute(
+        "CREATE STREAM s (item BIGINT, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT item FROM s;"
+    )
     session.step()
     for n in range(1_500):
         session.query(f"q{n}", "SELECT item FROM s")
@@ -204,7 +214,8 @@ def test_many_dropped_queries_leave_bounded_marks(tmp_path: Path) -> None:
 
 
 def ends(call: Callable[[], None]) -> bool:
-    """Whether a call comes back within a minute; one that does not goes on in a thread that the process does not wait for."""
+    """Whether a call comes back within a minute; one that does not goes on in a thread that the process does not wait
+    for."""
     thread = threading.Thread(target=call, name="called", daemon=True)
     thread.start()
     thread.join(240)
@@ -230,7 +241,8 @@ def test_a_run_that_was_asked_to_stop_before_it_began_stops(tmp_path: Path) -> N
 
 
 def test_a_checkpoint_right_after_a_start_keeps_what_was_taken_of_a_file(tmp_path: Path) -> None:
-    """A control record makes a driver save before it has read: rows that an earlier process took of the file do not come again."""
+    """A control record makes a driver save before it has read: rows that an earlier process took of the file do not
+    come again."""
     times = pa.array(range(0, 10_000_000, 1_000_000), pa.timestamp("us"))
     parquet.write_table(pa.table({"k": range(10), "ts": times}), tmp_path / "a.parquet")
 

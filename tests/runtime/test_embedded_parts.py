@@ -84,7 +84,9 @@ def test_a_job_that_continues_reads_its_tables_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", [OSError(5, "Input/output error"), EddylineError("no table")])
-def test_a_table_that_cannot_be_read_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
+def test_a_table_that_cannot_be_read_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
     session, clock = with_table(tmp_path), MovedClock()
     pipeline = session.driver.pipeline
     refreshing, before = EmbeddedRefreshing(pipeline, clock), pipeline.tables["rates"]

@@ -23,7 +23,9 @@ def answers(sql: str, rows: list[Row], streams: str, one_by_one: bool, **options
                 session.step()
         session.run()
         found = query.table().cast(query.schema).to_pylist()
-    return sorted(tuple(round(v.timestamp() * 1000) if hasattr(v, "timestamp") else v for v in row.values()) for row in found)
+    return sorted(
+        tuple(round(v.timestamp() * 1000) if hasattr(v, "timestamp") else v for v in row.values()) for row in found
+    )
 
 
 @pytest.fixture(params=[True, False], ids=["row by row", "at once"])
@@ -89,7 +91,9 @@ def test_different_speeds() -> None:
         assert query.table().num_rows == 3
 
 
-@pytest.mark.parametrize(("catalog", "expected"), [("ts", [(3000, 2000, 3000), (3000, 3000, 3000)]), ("st", [(3000, 3000, 3000)])])
+@pytest.mark.parametrize(
+    ("catalog", "expected"), [("ts", [(3000, 2000, 3000), (3000, 3000, 3000)]), ("st", [(3000, 3000, 3000)])]
+)
 def test_ties_are_decided_by_the_catalog(catalog: str, expected: list[tuple[int, ...]], one_by_one: bool) -> None:
     sql = "SELECT t.ts AS x, s.ts AS y FROM t [RANGE 10 SECONDS], s [ROWS 1]"
     assert answers(sql, [("s", 2, 1), ("s", 3, 1), ("t", 3, 1)], catalog, one_by_one) == expected

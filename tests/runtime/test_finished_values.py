@@ -60,7 +60,10 @@ def test_finished_values_are_written_once_across_restarts(tmp_path: Path) -> Non
     found = []
     for first in (0, 4):
         session = made(
-            streams("a", "b"), Settings(purge="eager", propagate="on"), checkpoint=str(tmp_path / "c"), out=str(tmp_path / "out")
+            streams("a", "b"),
+            Settings(purge="eager", propagate="on"),
+            checkpoint=str(tmp_path / "c"),
+            out=str(tmp_path / "out"),
         )
         session.query("q", "SELECT a.x FROM a, b WHERE a.x = b.x")
         for n in range(first, first + 4):
@@ -88,7 +91,13 @@ def test_punctuations_off_announces_nothing(tmp_path: Path) -> None:
                 session.push(name, [row(n, n)])
                 session.punctuate(name, f"x = {n}")
             session.step()
-        found.append((sorted(told.punctuations().column("x").to_pylist()), groups.punctuations().num_rows, groups.table().num_rows))
+        found.append(
+            (
+                sorted(told.punctuations().column("x").to_pylist()),
+                groups.punctuations().num_rows,
+                groups.table().num_rows,
+            )
+        )
         session.stop()
     assert found == [([], 0, 3), (list(range(7)), 4, 4)]
 
@@ -124,7 +133,8 @@ def told_by(session: Session, *names: str, propagate: str = "on", windows: str =
 
 
 def test_erratum_algorithm_1_values_wait_for_rows_that_can_still_join() -> None:
-    """As printed, no punctuation has a count, and all of them go out at once. Overlapping ones (5, then 1 to 10) wait both."""
+    """As printed, no punctuation has a count, and all of them go out at once. Overlapping ones (5, then 1 to 10) wait
+    both."""
     session = made(streams("a", "b"))
     told = told_by(session, "a", "b")
     session.push("a", [row(5, 1)])

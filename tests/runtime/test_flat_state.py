@@ -1,4 +1,5 @@
-"""State is flat over sixteen times the length where punctuations close what is stored: rows are counted, in one process and on shards."""
+"""State is flat over sixteen times the length where punctuations close what is stored: rows are counted, in one process
+and on shards."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ ITEMS, OPEN = 5, 4
 def second_of(at: int) -> dict[str, list[dict[str, object]]]:
     """New auctions, and bids on those of the last seconds."""
     mine = [at * ITEMS + n for n in range(ITEMS)]
-    auctions: list[dict[str, object]] = [{"item": item, "closes": (at + OPEN) * SECOND, "ts": at * SECOND} for item in mine]
+    auctions: list[dict[str, object]] = [
+        {"item": item, "closes": (at + OPEN) * SECOND, "ts": at * SECOND} for item in mine
+    ]
     bids: list[dict[str, object]] = [
         {"item": item - ITEMS * back, "price": item % 97, "ts": at * SECOND + 1}
         for back in range(OPEN)
@@ -70,7 +73,12 @@ def test_shards_hold_as_many_rows(shards: int, tmp_path: Path) -> None:
         schemas = {stream.name: stream.schema.arrow for stream in bind_script(SCRIPT).streams}
         for first in range(0, LENGTH * times // 4, 20):
             parts = [second_of(at) for at in range(first, first + 20)]
-            job.run({name: pa.Table.from_pylist([row for part in parts for row in part[name]], schemas[name]) for name in schemas})
+            job.run(
+                {
+                    name: pa.Table.from_pylist([row for part in parts for row in part[name]], schemas[name])
+                    for name in schemas
+                }
+            )
         peaks.append(sum(note["statistics"]["peak_stored_rows"] for note in job.driver.progress.notes.values()))
         job.close()
     assert peaks[1] <= 1.2 * peaks[0]

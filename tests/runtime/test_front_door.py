@@ -8,7 +8,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import BindingProblem, SourceProblem, Unsupported, UserError
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures.report import Report
 
 
 @pytest.fixture
@@ -26,7 +26,9 @@ def rows(*seconds: int) -> list[tuple[int, float, int]]:
 
 
 def test_a_memory_sink_keeps_results(session: Session) -> None:
-    session.execute("CREATE SINK kept FOR dear WITH (format='memory'); CREATE SINK whole FOR ALL WITH (format='memory')")
+    session.execute(
+        "CREATE SINK kept FOR dear WITH (format='memory'); CREATE SINK whole FOR ALL WITH (format='memory')"
+    )
     session.push("bids", rows(1, 2))
     session.run()
     assert session.sink("kept").table().column("item").to_pylist() == [1, 2]
@@ -35,7 +37,9 @@ def test_a_memory_sink_keeps_results(session: Session) -> None:
 
 def test_numbered_results_come_once_per_epoch(session: Session) -> None:
     heard: list[tuple[list[int], int]] = []
-    session.on_results("dear", lambda table, epoch: heard.append((table.column("item").to_pylist(), epoch)), numbered=True)
+    session.on_results(
+        "dear", lambda table, epoch: heard.append((table.column("item").to_pylist(), epoch)), numbered=True
+    )
     for second in (1, 2, 3):
         session.push("bids", rows(second))
         session.step()
@@ -80,7 +84,8 @@ def test_a_failing_program_leaves_no_running_session(session: Session) -> None:
 
 
 def test_one_group_without_rows() -> None:
-    """ON CHANGE tells the table at the last moment before the frontier, EVERY begins with the first row of its streams."""
+    """ON CHANGE tells the table at the last moment before the frontier, EVERY begins with the first row of its
+    streams."""
     session = Session()
     session.execute(
         """
@@ -118,7 +123,9 @@ def test_only_an_option_changes_how_the_process_keeps_memory(monkeypatch: pytest
     monkeypatch.setattr("eddyline.session.keep_freed_memory", lambda: calls.append(True))
     for keep in (False, True):
         with Session(keep_memory=keep) as session:
-            session.execute("CREATE STREAM s (a BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT a FROM s")
+            session.execute(
+                "CREATE STREAM s (a BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE QUERY q AS SELECT a FROM s"
+            )
             session.push("s", [(1, 1_000_000)])
             session.run()
         assert calls == [True] * keep

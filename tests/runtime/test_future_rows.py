@@ -86,7 +86,11 @@ def test_without_the_option_a_stream_far_ahead_is_warned_of_once(caplog: pytest.
             pushed(session, (1, when))
             session.step()
         warned = [record for record in caplog.records if "most_ahead" in record.getMessage()]
-        assert len(warned) == 1 and "stream s" in warned[0].getMessage() and "2026-01-02T12:00:01" in warned[0].getMessage()
+        assert (
+            len(warned) == 1
+            and "stream s" in warned[0].getMessage()
+            and "2026-01-02T12:00:01" in warned[0].getMessage()
+        )
 
 
 def test_an_option_that_is_no_span_is_refused_and_tables_have_none() -> None:
@@ -98,13 +102,17 @@ def test_an_option_that_is_no_span_is_refused_and_tables_have_none() -> None:
 
 
 def random_rows(rng: Random, at: datetime, first: int) -> list[dict[str, object]]:
-    times = [rng.choice([at, at, at + timedelta(minutes=rng.randrange(200)), datetime.max]) for _ in range(rng.randrange(1, 30))]
+    times = [
+        rng.choice([at, at, at + timedelta(minutes=rng.randrange(200)), datetime.max])
+        for _ in range(rng.randrange(1, 30))
+    ]
     return [{"k": first + place, "ts": time} for place, time in enumerate(times)]
 
 
 @pytest.mark.parametrize("seed", range(cases(12)))
 def test_what_was_decided_once_is_decided_so_after_a_restart(tmp_path: Path, seed: int) -> None:
-    """Files are read at once and handed out over several lives on one checkpoint, while the clock moves on and the option changes."""
+    """Files are read at once and handed out over several lives on one checkpoint, while the clock moves on and the
+    option changes."""
     rng = Random(first_seed() + seed)
     now, lives = NOON, 4
     (tmp_path / "in").mkdir()
@@ -116,7 +124,9 @@ def test_what_was_decided_once_is_decided_so_after_a_restart(tmp_path: Path, see
             parquet.write_table(pa.Table.from_pylist(rows, SCHEMA), tmp_path / "in" / f"{life}.parquet")
             oracle = Stream("s", most_ahead=None if hours is None else hours * HOUR)
             epoch = Epoch({"s": [{**row, "ts": micros(row["ts"])} for row in rows]}, at=micros(now))
-            wanted += [row.values["k"] for row in intake([oracle], [epoch, Epoch({}, closing=True)], frozenset({"s"})).rows]
+            wanted += [
+                row.values["k"] for row in intake([oracle], [epoch, Epoch({}, closing=True)], frozenset({"s"})).rows
+            ]
         settings = Settings(epoch_rows=rng.choice([1, 3, 7]))
         session = Session(settings, checkpoint=str(tmp_path / "ck"), out=str(tmp_path / "out"), clock=clock_at(now))
         option = "" if hours is None else f", most_ahead = '{hours} hours'"

@@ -39,7 +39,9 @@ def files_below(folder: Path) -> int:
 @pytest.mark.parametrize("epochs", [1_000, pytest.param(EPOCHS, marks=pytest.mark.long)])
 def test_nothing_grows_with_the_number_of_epochs(epochs: int, tmp_path: Path) -> None:
     session = Session(checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"), keep_results=False)
-    session.execute(JOB if epochs <= 20_000 else JOB.replace("seconds = 0.2", "seconds = 2").replace("seconds = 0.1", "seconds = 1"))
+    session.execute(
+        JOB if epochs <= 20_000 else JOB.replace("seconds = 0.2", "seconds = 2").replace("seconds = 0.1", "seconds = 1")
+    )
     seconds, memory, files = [], [], []
     tenth = epochs // 10
     for number in range(epochs):
@@ -54,7 +56,8 @@ def test_nothing_grows_with_the_number_of_epochs(epochs: int, tmp_path: Path) ->
             files.append(files_below(tmp_path / "state"))
         if number % tenth == tenth - 1:
             print(
-                f"{number + 1:,} epochs: {1e3 * median(seconds[-tenth:]):.2f} ms, {memory[-1] / 1e6:.0f} MB, {files[-1]} files", flush=True
+                f"{number + 1:,} epochs: {1e3 * median(seconds[-tenth:]):.2f} ms, {memory[-1] / 1e6:.0f} MB, {files[-1]} files",
+                flush=True,
             )
     session.stop()
 
@@ -63,6 +66,8 @@ def test_nothing_grows_with_the_number_of_epochs(epochs: int, tmp_path: Path) ->
         return median(values[-part:]) / median(values[part : 2 * part])
 
     # The work of an epoch is counted in CPU seconds of this thread; a loaded machine still moves it by some percent.
-    assert grown(seconds) <= (1.05 if epochs > 10 * 1_000 else 1.3), [median(seconds[i * tenth : (i + 1) * tenth]) for i in range(10)]
+    assert grown(seconds) <= (1.05 if epochs > 10 * 1_000 else 1.3), [
+        median(seconds[i * tenth : (i + 1) * tenth]) for i in range(10)
+    ]
     assert grown([float(size) for size in memory]) <= 1.05, memory
     assert max(files[len(files) // 2 :]) <= 1.5 * max(files[: len(files) // 2]) + 5, files

@@ -1,4 +1,5 @@
-"""Heartbeats, which a bare `ts <= T` is: what they move at the end of a bounded run, and which rows break them, whatever the epochs."""
+"""Heartbeats, which a bare `ts <= T` is: what they move at the end of a bounded run, and which rows break them,
+whatever the epochs."""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ Event = tuple[str, dict[str, object]]
 
 def beat(instant: float, at: float = 0) -> dict[str, object]:
     """A heartbeat as a row of its source."""
-    return {"what": f"ts <= TIMESTAMP '1970-01-01 00:{int(instant) // 60:02d}:{instant % 60:09.6f}'", "ts": int(at * SECOND)}
+    return {
+        "what": f"ts <= TIMESTAMP '1970-01-01 00:{int(instant) // 60:02d}:{instant % 60:09.6f}'",
+        "ts": int(at * SECOND),
+    }
 
 
 def row(k: int | None, at: float, v: int = 0) -> dict[str, object]:
@@ -71,11 +75,17 @@ def answers(events: Sequence[Event], cuts: Iterable[int]) -> dict[str, list[str]
     for name, text in QUERIES.items():
         session.query(name.replace(" ", "_"), text)
     run(session, events, cuts)
-    return {name: sorted(str(one) for one in query.table().to_pylist()) for name, query in session.queries.items() if name[0] != "_"}
+    return {
+        name: sorted(str(one) for one in query.table().to_pylist())
+        for name, query in session.queries.items()
+        if name[0] != "_"
+    }
 
 
 def reasons(session: Session, stream: str = "a") -> list[tuple[int, str]]:
-    return sorted((int(one["k"]), str(one["_reason"]).split(":")[0]) for one in session.dead_letters(stream).to_pylist())
+    return sorted(
+        (int(one["k"]), str(one["_reason"]).split(":")[0]) for one in session.dead_letters(stream).to_pylist()
+    )
 
 
 # -- the end of a bounded run
@@ -105,7 +115,10 @@ def test_every_query_has_answers_that_only_the_heartbeat_gives() -> None:
 def test_a_heartbeat_ends_queries_over_its_own_stream() -> None:
     """A query that does not read the stream has its own end."""
     session = made(STREAMS)
-    one, other = (session.query(name, f"SELECT window_end, count(*) AS n FROM {name} GROUP BY TUMBLE(ts, '5 seconds')") for name in "ab")
+    one, other = (
+        session.query(name, f"SELECT window_end, count(*) AS n FROM {name} GROUP BY TUMBLE(ts, '5 seconds')")
+        for name in "ab"
+    )
     run(session, [("a", row(1, 1)), ("b", row(1, 1)), ("a", beat(20))])
     assert (one.table().num_rows, other.table().num_rows) == (1, 0)
 
@@ -185,8 +198,16 @@ def test_one_with_an_instant_of_its_own_stands_after_the_rows_of_that_instant() 
 
 
 def test_a_row_that_breaks_one_says_nothing_whatever_the_epochs() -> None:
-    """As of a late row, nothing is derived from it: its key stays open, and so does what CREATE PUNCTUATION takes from it."""
-    events = [("a", row(1, 1)), ("a", beat(9)), ("a", row(2, 5)), ("b", row(7, 11, v=2)), ("a", row(2, 12)), ("b", row(8, 13, v=2))]
+    """As of a late row, nothing is derived from it: its key stays open, and so does what CREATE PUNCTUATION takes from
+    it."""
+    events = [
+        ("a", row(1, 1)),
+        ("a", beat(9)),
+        ("a", row(2, 5)),
+        ("b", row(7, 11, v=2)),
+        ("a", row(2, 12)),
+        ("b", row(8, 13, v=2)),
+    ]
     for cuts in ((), range(9)):
         session = made(STREAMS.replace("punctuation = 'what');", "punctuation = 'what', key = 'k');", 1))
         session.execute("CREATE PUNCTUATION p ON b (v) FROM a (k)")
@@ -200,7 +221,10 @@ def test_a_row_that_breaks_one_says_nothing_whatever_the_epochs() -> None:
 def test_windows_of_rows_do_not_count_rows_that_break_one() -> None:
     session = made(STREAMS)
     query = session.query("q", "SELECT a.k AS x, b.k AS y FROM a [ROWS 2], b [NOW]")
-    run(session, [("a", row(1, 1)), ("a", row(2, 2)), ("a", beat(5)), ("a", row(3, 4)), ("a", beat(9)), ("b", row(9, 9))])
+    run(
+        session,
+        [("a", row(1, 1)), ("a", row(2, 2)), ("a", beat(5)), ("a", row(3, 4)), ("a", beat(9)), ("b", row(9, 9))],
+    )
     assert sorted(query.table().column("x").to_pylist()) == [1, 2]
 
 
@@ -217,14 +241,17 @@ def test_a_job_that_takes_no_violation_stops() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_at_the_end_the_latest_table_has_come_as_far_as_its_streams(named: bool) -> None:
-    """The table is that of instant 4: b ends at 5. A heartbeat lets it come to 6, with all rows of b, and to 20, when they have left."""
+    """The table is that of instant 4: b ends at 5. A heartbeat lets it come to 6, with all rows of b, and to 20, when
+    they have left."""
     found = []
     for events in ([], [("b", beat(6))], [("b", beat(20))]):
         session = made(STREAMS)
         table = "SELECT k, count(*) AS n FROM b [RANGE 3 SECONDS] GROUP BY k EMIT EVERY 2 SECONDS"
         if named:
             session.query("t", table)
-        query = session.query("q", f"SELECT a.k, t.n FROM a LEFT JOIN LATEST {'t' if named else f'({table})'} t ON a.k = t.k")
+        query = session.query(
+            "q", f"SELECT a.k, t.n FROM a LEFT JOIN LATEST {'t' if named else f'({table})'} t ON a.k = t.k"
+        )
         rows = [("b", row(1, at)) for at in (1, 3, 4.5, 5)] + [("a", row(1, at)) for at in (2, 4, 5, 6, 20)]
         run(session, [*rows, *events])
         found.append(query.table().column("n").to_pylist())
@@ -237,7 +264,11 @@ def test_at_the_end_the_latest_table_has_come_as_far_as_its_streams(named: bool)
 @pytest.mark.parametrize("epoch_rows", [1, 2, 100])
 def test_files_in_the_order_of_their_names(epoch_rows: int, tmp_path: Path) -> None:
     """A heartbeat in one file speaks of the rows of the next one, also in a run that goes on from a checkpoint."""
-    files = [[row(0, 1), beat(4), row(1, 3), row(2, 6)], [row(3, 4), beat(9, 6), row(4, 10)], [row(5, 8), row(6, 11), beat(20)]]
+    files = [
+        [row(0, 1), beat(4), row(1, 3), row(2, 6)],
+        [row(3, 4), beat(9, 6), row(4, 10)],
+        [row(5, 8), row(6, 11), beat(20)],
+    ]
     answered, dead = [], []
     for number, rows in enumerate(files):
         lines = [{**one, "ts": f"1970-01-01 00:00:{int(str(one['ts'])) // SECOND:02d}"} for one in rows]

@@ -54,7 +54,11 @@ def answered(*said: tuple[object, ...], statement: str = "") -> tuple[list[int],
         session.run(once=True)
         stats = session.stats()
         reasons = [str(row["_reason"]) for row in session.dead_letters("sales").to_pylist()]
-        return query.table().column("store").to_pylist(), reasons, {key: stats[key]["sales"] for key in ("bad", "violations", "late")}
+        return (
+            query.table().column("store").to_pylist(),
+            reasons,
+            {key: stats[key]["sales"] for key in ("bad", "violations", "late")},
+        )
 
 
 def test_rows_count_violators_and_the_next_herald_ends_the_one_in_force() -> None:
@@ -180,7 +184,9 @@ def test_blanks_in_texts_mean_what_they_are_and_comments_nothing() -> None:
             session.push("sales", [(store, 1, None, second * 1_000_000)])
         session.run(once=True)
         assert query.table().column("store").to_pylist() == ["a  b", "a b", "a  b"]
-        assert session.dead_letters("sales").column("_reason").to_pylist() == ["violation: herald store = 'a  b' FOR 1 ROW"]
+        assert session.dead_letters("sales").column("_reason").to_pylist() == [
+            "violation: herald store = 'a  b' FOR 1 ROW"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,9 @@ def test_statements_that_are_refused(text: str, why: str) -> None:
 
 
 def test_a_statement_is_rendered_as_it_is_read() -> None:
-    text = "HERALD sales WHERE store BETWEEN 200 AND 399 AND qty >= 5000 FOR 10 MINUTES AT TIMESTAMP '2024-01-01 12:00:00'"
+    text = (
+        "HERALD sales WHERE store BETWEEN 200 AND 399 AND qty >= 5000 FOR 10 MINUTES AT TIMESTAMP '2024-01-01 12:00:00'"
+    )
     (statement,) = parse_script(text)
     assert parse_script(render(statement)) == [statement]
     with pytest.raises(SyntaxProblem):
@@ -236,8 +244,12 @@ def test_a_statement_happens_once_per_checkpoint(tmp_path: Path) -> None:
 def test_heralds_end_zones() -> None:
     with Session() as session:
         for name in "ab":
-            session.execute(f"CREATE STREAM {name} (v BIGINT, said STRING, ts TIMESTAMP) WITH (time = 'ts', herald = 'said')")
-        session.query("q", "SELECT a.v AS x, b.v AS y FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.v > b.v", heralds="on")
+            session.execute(
+                f"CREATE STREAM {name} (v BIGINT, said STRING, ts TIMESTAMP) WITH (time = 'ts', herald = 'said')"
+            )
+        session.query(
+            "q", "SELECT a.v AS x, b.v AS y FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.v > b.v", heralds="on"
+        )
         for name in "ab":
             rows: list[tuple[int, str | None, int]] = []
             for n in range(100):
@@ -262,7 +274,9 @@ def test_declarations_come_back_from_their_text() -> None:
 def test_a_herald_moves_no_horizon_and_no_window_counts_it() -> None:
     with Session() as session:
         session.execute(SALES)
-        last = session.query("q", "SELECT a.store AS x, b.store AS y FROM sales [ROWS 1] a, sales [ROWS 1] b WHERE a.store < b.store")
+        last = session.query(
+            "q", "SELECT a.store AS x, b.store AS y FROM sales [ROWS 1] a, sales [ROWS 1] b WHERE a.store < b.store"
+        )
         session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 9 FOR 1 HOUR", 900_000_000)])
         session.step()
         # Far below the herald, and not late: the herald is no row.
@@ -278,12 +292,16 @@ def test_a_violator_moves_the_horizon_of_its_stream() -> None:
     with Session() as session:
         session.execute(SALES)
         live = session.query("q", "SELECT COUNT(*) AS n FROM sales [RANGE 5 SECONDS]")
-        session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 5 FOR 1 HOUR", 2_000_000), (9, 1, None, 60_000_000)])
+        session.push(
+            "sales",
+            [(1, 1, None, 1_000_000), (None, None, "store < 5 FOR 1 HOUR", 2_000_000), (9, 1, None, 60_000_000)],
+        )
         session.step()
         session.push("sales", [(2, 1, None, 3_000_000), (3, 1, None, 61_000_000)])
         session.run(once=True)
         counts = [(row["n"], row["_ts"].minute * 60 + row["_ts"].second) for row in live.table().to_pylist()]
-        # The first row leaves its window although nothing but a violator has come: all is known up to its time. A row below it is late.
+        # The first row leaves its window although nothing but a violator has come: all is known up to its time. A row
+        # below it is late.
         assert counts[-2:] == [(0, 59), (1, 61)] and session.stats()["late"] == {"sales": 1}
 
 
@@ -293,7 +311,10 @@ def test_a_herald_stands_after_the_rows_that_were_pushed_and_not_after_other_her
         query = session.query("q", "SELECT store FROM sales")
         session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 9 FOR 1 HOUR", 900_000_000)])
         session.herald("sales", "store = 5", rows=2)
-        session.push("sales", [(5, 1, None, 2_000_000), (6, 1, None, 3_000_000), (7, 1, None, 4_000_000), (9, 1, None, 901_000_000)])
+        session.push(
+            "sales",
+            [(5, 1, None, 2_000_000), (6, 1, None, 3_000_000), (7, 1, None, 4_000_000), (9, 1, None, 901_000_000)],
+        )
         session.run(once=True)
         assert query.table().column("store").to_pylist() == [1, 5, 7] and session.stats()["violations"] == {"sales": 2}
 
@@ -304,7 +325,10 @@ def test_punctuations_are_checked_first_and_a_row_is_counted_once() -> None:
         query = session.query("q", "SELECT store FROM sales")
         session.push("sales", [(1, 1, None, 1_000_000), (None, None, "store < 5 FOR 3 ROWS", 2_000_000)])
         session.punctuate("sales", "store >= 7", at="1970-01-01 00:00:02")
-        session.push("sales", [(8, 1, None, 3_000_000), (6, 1, None, 4_000_000), (4, 1, None, 5_000_000), (6, 1, None, 6_000_000)])
+        session.push(
+            "sales",
+            [(8, 1, None, 3_000_000), (6, 1, None, 4_000_000), (4, 1, None, 5_000_000), (6, 1, None, 6_000_000)],
+        )
         session.run(once=True)
         assert query.table().column("store").to_pylist() == [1, 4, 6]
         reasons = [str(row["_reason"]) for row in session.dead_letters("sales").to_pylist()]
@@ -318,8 +342,12 @@ def test_errata_rows_that_no_herald_speaks_of_meet_all_partners(heralds: str) ->
     """§14.2.2 joins the pairs of partitions that a control table lists; what nothing is known of must be evaluated."""
     with Session(SMALL_ZONES) as session:
         for name in "ab":
-            session.execute(f"CREATE STREAM {name} (v BIGINT, said STRING, ts TIMESTAMP) WITH (time = 'ts', herald = 'said')")
-        query = session.query("q", "SELECT a.v AS x, b.v AS y FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.v < b.v", heralds=heralds)
+            session.execute(
+                f"CREATE STREAM {name} (v BIGINT, said STRING, ts TIMESTAMP) WITH (time = 'ts', herald = 'said')"
+            )
+        query = session.query(
+            "q", "SELECT a.v AS x, b.v AS y FROM a [UNBOUNDED], b [UNBOUNDED] WHERE a.v < b.v", heralds=heralds
+        )
         made: dict[str, list[int]] = {"a": [], "b": []}
         for name in "ab":
             rows: list[tuple[int | None, str | None, int]] = []

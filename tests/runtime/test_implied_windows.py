@@ -7,7 +7,7 @@ import pytest
 from eddyline import Session
 from eddyline.errors import PlanProblem
 from eddyline.language import bind_script
-from eddyline.plan.implied import implied_windows
+from eddyline.plan.ranges.implied import implied_windows
 from eddyline.settings import Settings
 
 SECOND = 1_000_000
@@ -16,7 +16,9 @@ STREAMS = ";".join(f"CREATE STREAM {name} (x BIGINT, ts TIMESTAMP) WITH (time = 
 
 def implied(select: str) -> dict[str, int]:
     query = bind_script(f"{STREAMS}; CREATE QUERY q AS {select}").queries[0]
-    return {alias: window.micros // SECOND for alias, window in implied_windows(query, dict.fromkeys("abc", "ts")).items()}
+    return {
+        alias: window.micros // SECOND for alias, window in implied_windows(query, dict.fromkeys("abc", "ts")).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,10 @@ def implied(select: str) -> dict[str, int]:
         ("SELECT a.x FROM a, b WHERE b.ts <= a.ts - INTERVAL '1 minute'", {"a": 0}),
         ("SELECT a.x FROM a, b WHERE a.ts = b.ts", {"a": 0, "b": 0}),
         # One bound after the other; c alone says nothing of a.
-        ("SELECT a.x FROM a, b, c WHERE b.ts <= a.ts + INTERVAL '2 seconds' AND c.ts <= b.ts + INTERVAL '3 seconds'", {"a": 5}),
+        (
+            "SELECT a.x FROM a, b, c WHERE b.ts <= a.ts + INTERVAL '2 seconds' AND c.ts <= b.ts + INTERVAL '3 seconds'",
+            {"a": 5},
+        ),
         ("SELECT a.x FROM a, b, c WHERE b.ts <= a.ts + INTERVAL '2 seconds'", {}),
         # A window bounds what comes later than its rows.
         ("SELECT a.x FROM a, b [RANGE 4 SECONDS], c WHERE b.ts <= a.ts + INTERVAL '2 seconds'", {"a": 6}),
@@ -70,7 +75,9 @@ def test_explain_says_it() -> None:
     session.execute(STREAMS)
     session.query("q", "SELECT a.x FROM a, b WHERE a.x = b.x AND b.ts <= a.ts + INTERVAL '1 hour'")
     assert "implied by event times: a [RANGE 1 HOUR]" in session.explain("q").splitlines()
-    assert [line for line in session.warnings if "grows" in line] == ["query q: the store of b (b) grows for ever, it has no window"]
+    assert [line for line in session.warnings if "grows" in line] == [
+        "query q: the store of b (b) grows for ever, it has no window"
+    ]
     strict = Session(Settings(unbounded="error"))
     strict.execute(STREAMS)
     with pytest.raises(PlanProblem, match=r"the store of b"):

@@ -49,7 +49,9 @@ def run(text: str, streams: int, steps: int = 3) -> tuple[float, float, int]:
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize(("small", "large"), [((500, 10), (5_000, 10)), ((50, 50), (500, 500))], ids=["queries", "streams"])
+@pytest.mark.parametrize(
+    ("small", "large"), [((500, 10), (5_000, 10)), ((50, 50), (500, 500))], ids=["queries", "streams"]
+)
 def test_many_queries_and_streams(small: tuple[int, int], large: tuple[int, int]) -> None:
     run(job(30, 10), 10)  # what is loaded or compiled once
     found = {}
@@ -85,5 +87,8 @@ def test_a_megabyte_of_text(form: str) -> None:
         made = text(size)
         with Session(keep_results=False) as session:
             seconds[size] = cpu(lambda: (session.execute(made), session.push("s0", [(1, 1, "x", 0)]), session.step()))  # noqa: B023
-        print(f"{form}: {len(made) / 1e6:.2f} MB in {seconds[size]:.2f} CPU seconds, {resident() / 1e6:.0f} MB", flush=True)
+        print(
+            f"{form}: {len(made) / 1e6:.2f} MB in {seconds[size]:.2f} CPU seconds, {resident() / 1e6:.0f} MB",
+            flush=True,
+        )
     assert seconds[1_000_000] <= 20 * max(seconds[100_000], 0.05), seconds

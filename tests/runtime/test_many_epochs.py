@@ -1,4 +1,5 @@
-"""Many tiny epochs of a job with every kind of query: memory, files, header, handles, threads and the work of an epoch stay.
+"""Many tiny epochs of a job with every kind of query: memory, files, header, handles, threads and the work of an epoch
+stay.
 
 EDDYLINE_EPOCHS says how many (10,000 without it); the figures are printed tenth by tenth.
 """

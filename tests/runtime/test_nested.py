@@ -38,7 +38,14 @@ def rows(count: int, seed: int) -> list[dict[str, Any]]:
     for number in range(count):
         at = value(random, {"lat": value(random, number / 4), "day": value(random, f"2024-01-{1 + number % 28:02d}")})
         items = [
-            value(random, {"sku": value(random, f"s{random.randrange(5)}"), "qty": value(random, k), "price": value(random, f"{k}.25")})
+            value(
+                random,
+                {
+                    "sku": value(random, f"s{random.randrange(5)}"),
+                    "qty": value(random, k),
+                    "price": value(random, f"{k}.25"),
+                },
+            )
             for k in range(random.randrange(4))
         ]
         made.append(
@@ -126,7 +133,9 @@ def test_nested_values_pass_through_joins_and_checkpoints(tmp_path: Path) -> Non
             session.run(once=True)
             joined += query.table().to_pylist()
     assert [row["other"] - row["id"] for row in joined] == [3] * 117
-    assert all(row["place"] == whole[row["id"]]["place"] and row["items"] == whole[row["id"]]["items"] for row in joined)
+    assert all(
+        row["place"] == whole[row["id"]]["place"] and row["items"] == whole[row["id"]]["items"] for row in joined
+    )
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
@@ -134,7 +143,9 @@ def test_results_are_read_back(tmp_path: Path, form: str) -> None:
     found = rows(40, 8)
     with Session() as session:
         session.execute(f"CREATE STREAM s ({COLUMNS}) WITH (time = 'ts')")
-        session.execute(f"CREATE QUERY q AS SELECT * FROM s; CREATE SINK k FOR q WITH (format = '{form}', path = '{tmp_path}/out')")
+        session.execute(
+            f"CREATE QUERY q AS SELECT * FROM s; CREATE SINK k FOR q WITH (format = '{form}', path = '{tmp_path}/out')"
+        )
         session.push("s", found)
         session.run(once=True)
     with Session() as session:
@@ -154,9 +165,13 @@ def test_a_value_that_does_not_fit_makes_its_row_bad(tmp_path: Path) -> None:
         {"id": 5, "items": [{"sku": "a", "colour": "red"}], "ts": "2024-01-01 00:00:05"},
         {"id": 6, "place": {"at": {"day": "tomorrow"}}, "ts": "2024-01-01 00:00:06"},
     ]
-    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n" + '{"id": 7, "xs": ' + "[" * 300 + "]" * 300 + "}\n")
+    (tmp_path / "s.jsonl").write_text(
+        "\n".join(map(json.dumps, lines)) + "\n" + '{"id": 7, "xs": ' + "[" * 300 + "]" * 300 + "}\n"
+    )
     with Session() as session:
-        session.execute(f"CREATE STREAM s ({COLUMNS}) WITH (time = 'ts', format = 'jsonl', path = '{tmp_path}/s.jsonl')")
+        session.execute(
+            f"CREATE STREAM s ({COLUMNS}) WITH (time = 'ts', format = 'jsonl', path = '{tmp_path}/s.jsonl')"
+        )
         query = session.query("q", "SELECT id, items FROM s")
         session.run(once=True)
         assert query.table().column("id").to_pylist() == [1, 5]
@@ -166,7 +181,10 @@ def test_a_value_that_does_not_fit_makes_its_row_bad(tmp_path: Path) -> None:
 def test_arrow_types_of_columns_and_frames() -> None:
     with Session() as session:
         session.stream("s", ARROW, time="ts")
-        assert str(session.job.catalog.streams["s"].schema.columns[3].type) == "STRUCT(sku STRING, qty INT, price DECIMAL(10, 2))[]"
+        assert (
+            str(session.job.catalog.streams["s"].schema.columns[3].type)
+            == "STRUCT(sku STRING, qty INT, price DECIMAL(10, 2))[]"
+        )
         query = session.query("q", "SELECT COUNT(items) AS n, COUNT(*) AS a FROM s")
         session.push("s", table(rows(30, 2)))
         session.run(once=True)
@@ -175,10 +193,17 @@ def test_arrow_types_of_columns_and_frames() -> None:
 
 
 def test_arrays_of_a_static_table_are_taken_apart(tmp_path: Path) -> None:
-    """Joins find the elements, also of arrays within arrays, through derived streams and on shards; DuckDB has the same rows."""
-    held = {"shop": [1, 2, 3, 4], "items": [[("a", 1), ("b", None), None], [("a", 5)], [], None], "xss": [[[1, 2], None], [[4]], [], None]}
+    """Joins find the elements, also of arrays within arrays, through derived streams and on shards; DuckDB has the same
+    rows."""
+    held = {
+        "shop": [1, 2, 3, 4],
+        "items": [[("a", 1), ("b", None), None], [("a", 5)], [], None],
+        "xss": [[[1, 2], None], [[4]], [], None],
+    }
     kinds = [pa.int64(), pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int64())])), pa.list_(pa.list_(pa.int64()))]
-    parquet.write_table(pa.table({n: pa.array(v, k) for (n, v), k in zip(held.items(), kinds, strict=True)}), tmp_path / "shops.parquet")
+    parquet.write_table(
+        pa.table({n: pa.array(v, k) for (n, v), k in zip(held.items(), kinds, strict=True)}), tmp_path / "shops.parquet"
+    )
     declared = f"""
         CREATE STREAM o (sku STRING, v BIGINT, ts TIMESTAMP) WITH (time = 'ts');
         CREATE TABLE shops (shop BIGINT, items STRUCT(sku STRING, n BIGINT)[], xss BIGINT[][])
@@ -194,15 +219,24 @@ def test_arrays_of_a_static_table_are_taken_apart(tmp_path: Path) -> None:
         session.execute(declared)
         session.push("o", brought)
         session.run()
-        answers = {name: sorted(map(str, (tuple(r.values())[:-1] for r in q.table().to_pylist()))) for name, q in session.queries.items()}
-        session.execute("DROP QUERY found; DROP QUERY inner_ones; DROP QUERY counted; DROP STREAM offers; DROP TABLE shops")
+        answers = {
+            name: sorted(map(str, (tuple(r.values())[:-1] for r in q.table().to_pylist())))
+            for name, q in session.queries.items()
+        }
+        session.execute(
+            "DROP QUERY found; DROP QUERY inner_ones; DROP QUERY counted; DROP STREAM offers; DROP TABLE shops"
+        )
         assert not session.pipeline.queries and not [name for name in session.pipeline.tables if name.startswith("_")]
     duck = duckdb.connect()
-    duck.execute("CREATE TABLE o AS SELECT * FROM (VALUES ('a', 1), ('b', 2), ('z', 3), ('a', 4), ('b', 5), ('z', 9)) t(sku, v)")
+    duck.execute(
+        "CREATE TABLE o AS SELECT * FROM (VALUES ('a', 1), ('b', 2), ('z', 3), ('a', 4), ('b', 5), ('z', 9)) t(sku, v)"
+    )
     duck.execute(f"CREATE VIEW shops AS SELECT * FROM '{tmp_path}/shops.parquet'")
     offers = "SELECT o.v, t.shop, i.n FROM o, (SELECT shop, unnest(items) AS i FROM shops) t WHERE i.sku = o.sku"
     twice = "SELECT shop, unnest(x) AS y FROM (SELECT shop, unnest(xss) AS x FROM shops)"
     assert answers["found"] == sorted(map(str, duck.execute(offers).fetchall()))
-    assert answers["inner_ones"] == sorted(map(str, duck.execute(f"SELECT o.v, shop, y FROM o, ({twice}) WHERE v = shop").fetchall()))
+    assert answers["inner_ones"] == sorted(
+        map(str, duck.execute(f"SELECT o.v, shop, y FROM o, ({twice}) WHERE v = shop").fetchall())
+    )
     counts = duck.execute(f"SELECT n, count(*) FROM ({offers}) GROUP BY n").fetchall()
     assert [text.split(", datetime")[0] + ")" for text in answers["counted"]] == sorted(map(str, counts))

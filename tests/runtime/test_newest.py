@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.language import bind_script
-from eddyline.operators.intake import event_times
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.newest import PLACE, NewestPlaces, merged
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.operators.stream.intake import event_times
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.newest import PLACE, NewestPlaces, merged
+from eddyline.runtime.engine.pipeline import Pipeline
 
 COLUMNS = "(k BIGINT, s VARCHAR, ts TIMESTAMP)"
 QUERIES = """
@@ -21,12 +21,19 @@ QUERIES = """
 def table(rows: list[tuple[int, str, int]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [[], [], []]
     return pa.table(
-        {"k": pa.array(columns[0], pa.int64()), "s": pa.array(columns[1], pa.string()), "ts": pa.array(columns[2], pa.timestamp("us"))}
+        {
+            "k": pa.array(columns[0], pa.int64()),
+            "s": pa.array(columns[1], pa.string()),
+            "ts": pa.array(columns[2], pa.timestamp("us")),
+        }
     )
 
 
-def run(script: str, epochs: list[dict[str, list[tuple[int, str, int]]]], parts: int) -> dict[str, list[tuple[object, ...]]]:
-    """Rows go to parts by their `s`, so pairs meet; every part gets the number of all rows and the places of its own."""
+def run(
+    script: str, epochs: list[dict[str, list[tuple[int, str, int]]]], parts: int
+) -> dict[str, list[tuple[object, ...]]]:
+    """Rows go to parts by their `s`, so pairs meet; every part gets the number of all rows and the places of its
+    own."""
     job = bind_script(script)
     pipelines = [Pipeline(job.streams, job.settings) for _ in range(parts)]
     for pipeline in pipelines:
@@ -41,7 +48,9 @@ def run(script: str, epochs: list[dict[str, list[tuple[int, str, int]]]], parts:
             for name, rows in (epoch or {}).items():
                 mine = [at for at, row in enumerate(rows) if sum(row[1].encode()) % parts == number]
                 newest = int(event_times(table(rows), "ts").max())
-                arrivals[name] = Arrival(table([rows[at] for at in mine]), newest=newest, total=len(rows), places=pa.array(mine).to_numpy())
+                arrivals[name] = Arrival(
+                    table([rows[at] for at in mine]), newest=newest, total=len(rows), places=pa.array(mine).to_numpy()
+                )
             for name, tables in pipeline.step(Epoch(arrivals, closing=epoch is None)).results.items():
                 made[name] += [pa.concat_tables(tables)] if tables else []
         for name, pieces in made.items():
@@ -54,7 +63,10 @@ def run(script: str, epochs: list[dict[str, list[tuple[int, str, int]]]], parts:
 
 # All at two instants; the parts get them alternately.
 EPOCHS = [
-    {"a": [(1, "d", 5), (2, "a", 5), (3, "c", 5), (4, "b", 5)], "b": [(9, "b", 5), (8, "a", 5), (7, "d", 5), (6, "c", 5)]},
+    {
+        "a": [(1, "d", 5), (2, "a", 5), (3, "c", 5), (4, "b", 5)],
+        "b": [(9, "b", 5), (8, "a", 5), (7, "d", 5), (6, "c", 5)],
+    },
     {"a": [(5, "b", 5), (6, "a", 5), (7, "c", 7)], "b": [(5, "c", 7), (4, "a", 7), (3, "b", 7), (2, "a", 7)]},
 ]
 
@@ -62,7 +74,9 @@ EPOCHS = [
 @pytest.mark.parametrize("sequence", ["", ", sequence='s'", ", sequence='k'"])
 @pytest.mark.parametrize("parts", [2, 3])
 def test_equal_times_come_in_the_order_of_their_newest_rows(parts: int, sequence: str) -> None:
-    declared = f"CREATE STREAM a {COLUMNS} WITH (time='ts'{sequence}); CREATE STREAM b {COLUMNS} WITH (time='ts'{sequence});"
+    declared = (
+        f"CREATE STREAM a {COLUMNS} WITH (time='ts'{sequence}); CREATE STREAM b {COLUMNS} WITH (time='ts'{sequence});"
+    )
     one, several = run(declared + QUERIES, EPOCHS, 1), run(declared + QUERIES, EPOCHS, parts)
     assert len(one["all_rows"]) == 7 and len(one["pairs"]) >= 12
     assert several["all_rows"] == one["all_rows"]

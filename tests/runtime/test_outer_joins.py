@@ -1,4 +1,5 @@
-"""Outer joins and EXISTS in running jobs: static tables, chains of joins, queries that come and go, what a bounded end leaves."""
+"""Outer joins and EXISTS in running jobs: static tables, chains of joins, queries that come and go, what a bounded end
+leaves."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from eddyline.errors import UserError
 
 SECOND = 1_000_000
 STREAMS = (
-    "CREATE STREAM a (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts'); CREATE STREAM b (k INT, w INT, ts TIMESTAMP) WITH (time = 'ts');"
+    "CREATE STREAM a (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts');"
+    " CREATE STREAM b (k INT, w INT, ts TIMESTAMP) WITH (time = 'ts');"
 )
 
 
@@ -30,19 +32,29 @@ def taken(session: Session, name: str = "q") -> list[tuple]:
 def test_tables_answer_at_once_and_after_other_joins(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"k": pa.array([1, 3], pa.int32()), "name": ["one", "three"]}), tmp_path / "t.parquet")
     with Session() as session:
-        session.execute(STREAMS + f"CREATE TABLE t (k INT, name STRING) WITH (format = 'parquet', path = '{tmp_path}/t.parquet')")
+        session.execute(
+            STREAMS + f"CREATE TABLE t (k INT, name STRING) WITH (format = 'parquet', path = '{tmp_path}/t.parquet')"
+        )
         session.query("q", "SELECT a.k, t.name FROM a LEFT JOIN t ON a.k = t.k WHERE a.v > 0")
         session.query("r", "SELECT a.k, t.name FROM t RIGHT JOIN a ON a.k = t.k")
         chain = "SELECT a.k, b.w, t.name, u.name AS other FROM a [RANGE 2 SECONDS] LEFT JOIN b [RANGE 1 SECOND] ON a.k = b.k"
-        session.query("chain", f"{chain} LEFT JOIN t ON t.k = b.k JOIN t u ON u.k = a.k WHERE t.name IS NULL OR a.v > 1")
+        session.query(
+            "chain", f"{chain} LEFT JOIN t ON t.k = b.k JOIN t u ON u.k = a.k WHERE t.name IS NULL OR a.v > 1"
+        )
         session.query("n", "SELECT a.v FROM a WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.k = a.k) AND a.v > 0")
         session.push("a", rows((1, 1, 0), (2, 2, 1), (None, 3, 1), (3, 0, 2), (3, 9, 3)))
         session.push("b", rows((3, 7, 3), (1, 8, 9)))
         session.step()
         # The row at 3 is not yet below the frontier of its stream; what is, is answered at once.
-        assert taken(session) == [(1, "one", 0), (2, None, 1), (None, None, 1)] and taken(session, "n") == [(2, 1), (3, 1)]
+        assert taken(session) == [(1, "one", 0), (2, None, 1), (None, None, 1)] and taken(session, "n") == [
+            (2, 1),
+            (3, 1),
+        ]
         session.run()
-        assert taken(session)[-1:] == [(3, "three", 3)] and taken(session, "r")[-2:] == [(3, "three", 2), (3, "three", 3)]
+        assert taken(session)[-1:] == [(3, "three", 3)] and taken(session, "r")[-2:] == [
+            (3, "three", 2),
+            (3, "three", 3),
+        ]
         assert sorted(taken(session, "chain")) == [(1, None, None, "one", 2), (3, 7, "three", "three", 3)]
 
 
@@ -71,7 +83,9 @@ def test_a_query_that_comes_and_goes_knows_its_own_rows() -> None:
 def test_a_bounded_end_leaves_open_what_is_not_certain() -> None:
     with Session() as session:
         session.execute(STREAMS)
-        session.query("q", "SELECT a.k, a.v FROM a [ROWS 2] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 5 SECONDS] WHERE b.k = a.k)")
+        session.query(
+            "q", "SELECT a.k, a.v FROM a [ROWS 2] WHERE NOT EXISTS (SELECT 1 FROM b [RANGE 5 SECONDS] WHERE b.k = a.k)"
+        )
         session.push("a", rows((1, 1, 0), (2, 2, 1), (3, 3, 2), (4, 4, 2.5)))
         session.push("b", rows((2, 0, 0.5)))
         session.run(once=True)
@@ -91,7 +105,8 @@ def test_an_aggregate_counts_the_outer_join_of_live_rows() -> None:
         joined = "FROM a [RANGE 5 SECONDS] LEFT JOIN b [RANGE 2 SECONDS] ON a.k = b.k"
         session.query("q", f"SELECT count(*) AS n, count(b.w) AS m {joined} EMIT EVERY 1 SECOND")
         session.query(
-            "e", "SELECT count(*) AS n FROM a [ROWS 1] WHERE EXISTS (SELECT 1 FROM b [RANGE 2 SECONDS] WHERE b.k = a.k) EMIT EVERY 1 SECOND"
+            "e",
+            "SELECT count(*) AS n FROM a [ROWS 1] WHERE EXISTS (SELECT 1 FROM b [RANGE 2 SECONDS] WHERE b.k = a.k) EMIT EVERY 1 SECOND",
         )
         session.query("w", f"SELECT a.k, window_end, count(*) AS n {joined} GROUP BY TUMBLE(a.ts, '2 seconds'), a.k")
         session.push("a", rows((1, 1, 0)))
@@ -131,7 +146,8 @@ PUNCTUATED = (
 
 
 def test_a_punctuation_closes_the_partners_of_a_row() -> None:
-    """Rows are results when a punctuation has closed their partners, or their window ends, in any epochs: by plain loops."""
+    """Rows are results when a punctuation has closed their partners, or their window ends, in any epochs: by plain
+    loops."""
     windows = (("", None), (" [RANGE 4 SECONDS]", 4), (" [PARTITION BY k ROWS 2]", None))
     for seed in range(24):
         rng = Random(seed)
@@ -175,8 +191,19 @@ def test_a_punctuation_closes_the_partners_of_a_row() -> None:
                     session.step()
                 session.run(once=True)
                 for name in "qn":
-                    found = [(row["v"], row["_ts"].timestamp()) for table in session.queries[name].results() for row in table.to_pylist()]
-                    assert sorted((v, int(t)) for v, t in found) == sorted(expected), (seed, cuts, name, window, left, right)
+                    found = [
+                        (row["v"], row["_ts"].timestamp())
+                        for table in session.queries[name].results()
+                        for row in table.to_pylist()
+                    ]
+                    assert sorted((v, int(t)) for v, t in found) == sorted(expected), (
+                        seed,
+                        cuts,
+                        name,
+                        window,
+                        left,
+                        right,
+                    )
                     assert [t for _, t in found] == sorted(t for _, t in found)
 
 
@@ -265,7 +292,10 @@ def test_a_punctuation_stands_at_the_later_of_two_instants(text: str, closes: in
         ("SELECT l.j FROM l LEFT JOIN r ON l.k = r.k AND l.j IS NOT DISTINCT FROM r.j", [(1, 1), (3, 5)]),
         ("SELECT j FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k + 1)", [(1, 1), (3, 5)]),
         ("SELECT l.j FROM l [RANGE 3 SECONDS] LEFT JOIN r ON l.k = r.k WHERE r.k IS NULL", [(1, 1), (3, 5)]),
-        ("SELECT l.j FROM l LEFT JOIN r ON l.k = r.k LEFT JOIN ends ON ends.k = l.j WHERE r.k IS NULL", [(1, 4), (3, 9)]),
+        (
+            "SELECT l.j FROM l LEFT JOIN r ON l.k = r.k LEFT JOIN ends ON ends.k = l.j WHERE r.k IS NULL",
+            [(1, 4), (3, 9)],
+        ),
         ("SELECT x.j FROM (SELECT l.j FROM l LEFT JOIN r ON l.k = r.k WHERE r.k IS NULL) x", [(1, 1), (3, 5)]),
     ],
 )

@@ -72,7 +72,12 @@ def test_numpy_sees_no_nulls_and_its_types() -> None:
         session.function("stamp", stamp, ["BIGINT", "STRING", "TIMESTAMP"], "TIMESTAMP", arrays="numpy")
         found = ask(session, "stamp(x, t, ts)")
     first = datetime.datetime(1970, 1, 1)
-    assert found == [first + datetime.timedelta(seconds=1), None, None, first + datetime.timedelta(seconds=4, microseconds=3)]
+    assert found == [
+        first + datetime.timedelta(seconds=1),
+        None,
+        None,
+        first + datetime.timedelta(seconds=4, microseconds=3),
+    ]
     assert seen == [("int64 object datetime64[us]", 2)]
 
 
@@ -105,12 +110,19 @@ def test_only_rows_that_are_asked_for_are_computed() -> None:
 
 @pytest.mark.parametrize(
     "returned",
-    [lambda x: pa.array([1]), lambda x: [1] * len(x), lambda x: pa.array(["no"] * len(x)), lambda x: pc.add(x, 1 << 40)],
+    [
+        lambda x: pa.array([1]),
+        lambda x: [1] * len(x),
+        lambda x: pa.array(["no"] * len(x)),
+        lambda x: pc.add(x, 1 << 40),
+    ],
 )
 def test_results_that_do_not_fit_are_failures(returned: object) -> None:
     with Session() as session:
         session.execute(STREAM)
-        session.function("f", lambda x, returned=returned: returned(pc.fill_null(x, 0)) if len(x) > 0 else x, ["BIGINT"], "INT")
+        session.function(
+            "f", lambda x, returned=returned: returned(pc.fill_null(x, 0)) if len(x) > 0 else x, ["BIGINT"], "INT"
+        )
         found = ask(session, "f(x)")
         assert len(found) == 4 and session.stats()["null_results"].get("f", 0) == found.count(None)
 
@@ -163,7 +175,9 @@ def test_code_without_a_place_is_handed_over_again_after_a_restart(tmp_path: Pat
             session.execute(STREAM)
             if hands_over:
                 session.function("double", lambda x: pc.multiply(x, 2), ["BIGINT"], "BIGINT")
-            query = session.query("q", "SELECT a.x AS x FROM s [RANGE 1 MINUTE] a, s [RANGE 1 MINUTE] b WHERE double(a.x) = b.x")
+            query = session.query(
+                "q", "SELECT a.x AS x FROM s [RANGE 1 MINUTE] a, s [RANGE 1 MINUTE] b WHERE double(a.x) = b.x"
+            )
             session.push("s", rows)
             session.run(once=True)
             return query.table().column("x").to_pylist()

@@ -21,7 +21,9 @@ def times(seconds: list[float]) -> pa.Array:
 
 def rates(*rows: tuple[str | None, int, float]) -> pa.Table:
     names, values, seconds = (list(column) for column in zip(*rows, strict=True))
-    return pa.table({"currency": pa.array(names, pa.string()), "rate": pa.array(values, pa.int32()), "ts": times(seconds)})
+    return pa.table(
+        {"currency": pa.array(names, pa.string()), "rate": pa.array(values, pa.int32()), "ts": times(seconds)}
+    )
 
 
 def orders(*rows: tuple[int, str, float]) -> pa.Table:
@@ -39,7 +41,10 @@ def test_each_order_meets_the_rate_of_its_time() -> None:
             session.execute(statements)
             session.query("q", AS_OF)
             session.push("rates", rates(("EUR", 10, 1), ("USD", 7, 1), ("EUR", 11, 2), ("EUR", 12, 4)))
-            session.push("orders", orders((1, "EUR", 0.5), (2, "EUR", 1.5), (3, "EUR", 2), (4, "USD", 3), (5, "EUR", 9), (6, "GBP", 9)))
+            session.push(
+                "orders",
+                orders((1, "EUR", 0.5), (2, "EUR", 1.5), (3, "EUR", 2), (4, "USD", 3), (5, "EUR", 9), (6, "GBP", 9)),
+            )
             session.run()
             # Of rows of equal time those of the stream that was created earlier are older.
             assert results(session) == [(2, 10), (3, at_two), (4, 7), (5, 12)]
@@ -76,12 +81,15 @@ def test_counts_go_on_after_a_restart() -> None:
 
 
 def test_rows_that_were_pushed_out_stay_out_after_a_restart() -> None:
-    """They are in the store again: the query `w` wants them. They were written when only the query `ahead` had read them."""
+    """They are in the store again: the query `w` wants them. They were written when only the query `ahead` had read
+    them."""
     with Session() as session:
         session.execute(RATES + ORDERS)
         session.query("q", AS_OF)
         session.query("w", AS_OF.replace("PARTITION BY currency ROWS 1", "RANGE 1 HOUR"))
-        session.query("ahead", "SELECT r.rate FROM rates [RANGE 1 HOUR] r, rates [RANGE 1 HOUR] s WHERE r.rate = s.rate + 1")
+        session.query(
+            "ahead", "SELECT r.rate FROM rates [RANGE 1 HOUR] r, rates [RANGE 1 HOUR] s WHERE r.rate = s.rate + 1"
+        )
         blocks = Blocks()
         session.push("rates", rates(("EUR", 10, 1), ("EUR", 11, 2), ("EUR", 12, 4), ("EUR", 13, 5), ("EUR", 14, 20)))
         session.push("orders", orders((1, "EUR", 3)))

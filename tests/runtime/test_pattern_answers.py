@@ -1,4 +1,5 @@
-"""What a match is, what ends a trace and what breaks a rule: each sentence of the semantics with a case worked by hand."""
+"""What a match is, what ends a trace and what breaks a rule: each sentence of the semantics with a case worked by
+hand."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def rows(text: Trace, k: int | None = 1) -> list[dict[str, object]]:
     ]
 
 
-def answer(event: str, trace: Trace, rules: str = "", mode: str = "prune", k: int | None = 1) -> tuple[list[list[int]], list[str]]:
+def answer(
+    event: str, trace: Trace, rules: str = "", mode: str = "prune", k: int | None = 1
+) -> tuple[list[list[int]], list[str]]:
     """The places that each match binds, and the reasons of dead letters; one epoch per row."""
     with Session() as session:
         session.execute(STREAM)
@@ -224,7 +227,10 @@ def test_a_cycle_of_prior_through_required_types_is_a_violation() -> None:
 def test_a_violation_is_one_dead_letter_that_selects_and_other_books_see() -> None:
     with Session() as session:
         session.execute(f"{STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (PRIOR(A, B), ONCE(B));")
-        mine = [session.query(f"q{n}", f"EVENT OR(A, {t}) FROM s TYPE type PARTITION BY k WITHIN 1 DAY") for n, t in enumerate("CD")]
+        mine = [
+            session.query(f"q{n}", f"EVENT OR(A, {t}) FROM s TYPE type PARTITION BY k WITHIN 1 DAY")
+            for n, t in enumerate("CD")
+        ]
         other = session.query("other", "EVENT A FROM s TYPE type WITHIN 1 DAY")
         chosen = session.query("chosen", "SELECT j FROM s WHERE type = 'A'")
         session.push("s", rows("B0 A1"))
@@ -271,12 +277,16 @@ def test_constraints_stay_as_they_are_while_a_job_runs() -> None:
 def test_traces_are_cut_under_every_setting(mode: str) -> None:
     assert answer(A_THEN_B, "A0 E1 B2", "END(E), ONCE(B)", mode=mode)[0] == []
     assert answer(A_THEN_B, "A0 B7", "END AFTER 5 SECONDS, ONCE(B)", mode=mode)[0] == []
-    assert answer(A_THEN_B, "A0 B1 B2", "END(E), ONCE(B)", mode=mode)[0] == ([[0, 1], [0, 2]] if mode == "off" else [[0, 1]])
+    assert answer(A_THEN_B, "A0 B1 B2", "END(E), ONCE(B)", mode=mode)[0] == (
+        [[0, 1], [0, 2]] if mode == "off" else [[0, 1]]
+    )
 
 
 def test_without_checks_no_event_is_a_violation() -> None:
     with Session() as session:
-        session.execute(f"SET constraints = 'off'; {STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (ONCE(A), END(E));")
+        session.execute(
+            f"SET constraints = 'off'; {STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (ONCE(A), END(E));"
+        )
         handle = session.query("q", A_THEN_B.join(["EVENT ", ""]))
         session.push("s", rows("A0 A1 B2 E3 B4"))
         session.run(once=True)
@@ -306,7 +316,9 @@ def test_types_are_words_texts_and_numbers_as_they_are_written() -> None:
     assert answer(book("SEQ('a' x, b)", "", "x", "b"), "A0 a1 B2 b3")[0] == [[1, 3]]
     with Session() as session:
         session.execute("CREATE STREAM n (type INT, ts TIMESTAMP) WITH (time = 'ts');")
-        handle = session.query("q", "EVENT SEQ(7 x, -7 y) FROM n TYPE type WITHIN 1 DAY RETURN x.type AS x, y.type AS y")
+        handle = session.query(
+            "q", "EVENT SEQ(7 x, -7 y) FROM n TYPE type WITHIN 1 DAY RETURN x.type AS x, y.type AS y"
+        )
         session.push("n", [{"type": t, "ts": datetime(2024, 1, 1, 0, 0, at)} for at, t in enumerate((-7, 7, -7))])
         session.run(once=True)
         assert [list(row.values())[:-1] for row in handle.table().to_pylist()] == [[7, -7]]
@@ -348,7 +360,9 @@ def test_a_first_match_ends_the_search_within_a_slice() -> None:
     for expression, column in (("SEQ(A, B)", "B.j"), ("OR(SEQ(A, B), SEQ(A, C))", "B.j")):
         with Session() as session:
             session.execute(f"{STREAM} CREATE CONSTRAINTS c ON s TYPE type PARTITION BY k (END(E));")
-            handle = session.query("q", f"EVENT {expression} FROM s TYPE type PARTITION BY k FIRST MATCH RETURN A.j AS a, {column} AS b")
+            handle = session.query(
+                "q", f"EVENT {expression} FROM s TYPE type PARTITION BY k FIRST MATCH RETURN A.j AS a, {column} AS b"
+            )
             session.push("s", rows(" ".join(["A0"] * many + ["B1", "C1"] * many + ["A2"])))
             session.run(once=True)
             (figures,) = session.stats()["patterns"].values()

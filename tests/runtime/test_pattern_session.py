@@ -22,7 +22,9 @@ QUERY = "CREATE QUERY q AS EVENT SEQ(Quote[price > 5] a, Send b) FROM orders TYP
 
 
 def rows(*events: tuple[int, str, int]) -> list[dict[str, object]]:
-    return [{"id": i, "type": t, "price": p, "ts": BEGIN + timedelta(seconds=at)} for at, (i, t, p) in enumerate(events)]
+    return [
+        {"id": i, "type": t, "price": p, "ts": BEGIN + timedelta(seconds=at)} for at, (i, t, p) in enumerate(events)
+    ]
 
 
 def test_a_violation_ends_the_job_where_it_is_an_error() -> None:
@@ -47,11 +49,15 @@ def test_a_violation_is_a_dead_letter_without_the_setting() -> None:
 
 def events_file(folder: Path) -> None:
     lines = ["id,type,price,ts"]
-    lines += [f"{r['id']},{r['type']},{r['price']},{r['ts']}" for r in rows((1, "Quote", 9), (1, "Send", 0), (1, "Quote", 7))]
+    lines += [
+        f"{r['id']},{r['type']},{r['price']},{r['ts']}" for r in rows((1, "Quote", 9), (1, "Send", 0), (1, "Quote", 7))
+    ]
     (folder / "orders.csv").write_text("\n".join(lines) + "\n")
 
 
-def test_the_command_ends_with_code_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_ends_with_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     events_file(tmp_path)
     stream = STREAM.format(options=", format = 'csv', path = 'orders.csv'")
@@ -83,7 +89,13 @@ def test_rules_do_not_change_under_a_checkpoint(tmp_path: Path) -> None:
         workflow.write_text(json.dumps({"sequence": tasks}))
         with Session(checkpoint=checkpoint) as session:
             session.execute(f"{before} {STREAM.format(options='')} {rules} {QUERY}")
-            session.push("orders", [row | {"ts": BEGIN + timedelta(minutes=len(events), seconds=n)} for n, row in enumerate(rows(*events))])
+            session.push(
+                "orders",
+                [
+                    row | {"ts": BEGIN + timedelta(minutes=len(events), seconds=n)}
+                    for n, row in enumerate(rows(*events))
+                ],
+            )
             session.run(once=True)
             return len(session.queries["q"].table())
 
@@ -92,5 +104,7 @@ def test_rules_do_not_change_under_a_checkpoint(tmp_path: Path) -> None:
     for other, before in ((["Quote", "Send", "Check", "Done"], ""), (tasks, "SET constraints = 'off';")):
         with pytest.raises(CheckpointProblem, match="is not the one in the checkpoint") as found:
             run(other, before, (1, "Check", 0), (1, "Send", 0))
-        assert "rules of the constraints: rules " in str(found.value) and "workflow's file has changed" in str(found.value.hint)
+        assert "rules of the constraints: rules " in str(found.value) and "workflow's file has changed" in str(
+            found.value.hint
+        )
     assert run(tasks, "SET constraints = 'check';", (1, "Check", 0), (1, "Send", 0)) == 1

@@ -1,4 +1,5 @@
-"""Results of one epoch leave in pieces: the same answers, few rows held at once, and files that appear when their epoch is done."""
+"""Results of one epoch leave in pieces: the same answers, few rows held at once, and files that appear when their epoch
+is done."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.output import result_files
-from eddyline.connectors.sinks import ParquetSink
+from eddyline.connectors.results.output import result_files
+from eddyline.connectors.results.sinks import ParquetSink
 from eddyline.errors import UserError
 from eddyline.settings import Settings
 from eddyline.tuning import OutputTuning, Tuning
@@ -65,13 +66,20 @@ def answers(sql: str, tuning: Tuning, copies: int = 1, **options: str) -> list[t
         session.push(name, table)
     session.run(once=True)
     found = [[*query.results()] for query in queries]
-    return [([row for table in tables for row in zip(*table.to_pydict().values(), strict=True)], len(tables)) for tables in found]
+    return [
+        ([row for table in tables for row in zip(*table.to_pydict().values(), strict=True)], len(tables))
+        for tables in found
+    ]
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("options", [{}, {"plan": "bjtree"}, {"route": "lottery"}, {"probe": "loop"}], ids=lambda o: "-".join(o.values()))
+@pytest.mark.parametrize(
+    "options", [{}, {"plan": "bjtree"}, {"route": "lottery"}, {"probe": "loop"}], ids=lambda o: "-".join(o.values())
+)
 def test_tiny_pieces_give_the_same_answers(name: str, options: dict[str, str]) -> None:
-    plain, tiny = (answers(QUERIES[name], tuning, **options)[0] for tuning in (Tuning(), Tuning(results_held=3, pairs_at_once=7)))
+    plain, tiny = (
+        answers(QUERIES[name], tuning, **options)[0] for tuning in (Tuning(), Tuning(results_held=3, pairs_at_once=7))
+    )
     times = [row[-1] for row in tiny[0]]
     assert times == sorted(times) and len(times) > 10
     assert sorted(tiny[0], key=repr) == sorted(plain[0], key=repr)
@@ -80,7 +88,9 @@ def test_tiny_pieces_give_the_same_answers(name: str, options: dict[str, str]) -
 
 
 def test_many_queries_of_one_join_get_the_same_in_pieces() -> None:
-    for plain, tiny in zip(*(answers(QUERIES["pairs"], tuning, 9) for tuning in (Tuning(), Tuning(results_held=3))), strict=True):
+    for plain, tiny in zip(
+        *(answers(QUERIES["pairs"], tuning, 9) for tuning in (Tuning(), Tuning(results_held=3))), strict=True
+    ):
         assert sorted(plain[0]) == sorted(tiny[0])
 
 
@@ -104,7 +114,11 @@ def test_an_epoch_holds_few_of_its_results_at_once(tmp_path: Path) -> None:
     held = {}
     for most in (2_000, 1 << 40):
         folder = tmp_path / str(most)
-        session = hot(replace(Tuning(), results_held=most), dropped="format = 'drop'", files=f"format = 'parquet', path = '{folder}'")
+        session = hot(
+            replace(Tuning(), results_held=most),
+            dropped="format = 'drop'",
+            files=f"format = 'parquet', path = '{folder}'",
+        )
         held[most] = session.stats()["results_held"]
         whole = pa.concat_tables([pq.read_table(path) for _, _, path in result_files(str(folder))])
         assert len(whole) == 400 * 400 == session.stats()["results"]["q"]
@@ -129,7 +143,9 @@ def test_one_row_with_very_many_partners_is_cut() -> None:
 
 
 @pytest.mark.parametrize("copies", [1, 9])
-def test_a_row_with_very_many_results_warns_once_with_query_and_key(copies: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_row_with_very_many_results_warns_once_with_query_and_key(
+    copies: int, caplog: pytest.LogCaptureFixture
+) -> None:
     session = opened(Tuning(results_held=70), keep_results=False, most_results="100")
     for number in range(copies):
         session.query(f"q{number}", QUERIES["pairs"])
@@ -207,7 +223,9 @@ def test_nothing_that_a_function_asks_for_takes_a_checkpoint_in_the_middle_of_an
         settings = Settings(checkpoint_seconds=0.0, tuning=Tuning(results_held=20, output=OutputTuning(file_rows=10)))
         session = Session(settings, checkpoint=str(state), keep_results=False)
         for name in "abc":
-            session.stream(name, pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))]), time="ts")
+            session.stream(
+                name, pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))]), time="ts"
+            )
         session.query("q", QUERIES["pairs"])
         session.query("other", QUERIES["tested"])
         session.execute(f"CREATE SINK files FOR q WITH (format = 'parquet', path = '{files}')")

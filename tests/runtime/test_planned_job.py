@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from eddyline import Session
-from eddyline.cli.query import listed
+from eddyline.cli.running.query import listed
 from eddyline.dashboard.ask import Console
 from eddyline.errors import BindingProblem
 from eddyline.language import job as language_job
-from eddyline.runtime.control import ControlFolder, apply_record, planned_job
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.recovery.catalog_text import catalog_text
 from eddyline.state.sealed import sealed
 
@@ -93,10 +93,14 @@ def test_the_planned_job_is_the_job(tmp_path: Path) -> None:
         console.drop(["q3", "q21"])
         session.step()
         assert catalog_text(planned_job(console.control)) == catalog_text(session.job)
-        assert {line["query"] for line in listed(console.control) if line["state"] == "running"} == set(session.job.names)
+        assert {line["query"] for line in listed(console.control) if line["state"] == "running"} == set(
+            session.job.names
+        )
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"crc32": "00000000", "body": {}}\n', sealed({"format": 99}), sealed([])])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{}", b'{"crc32": "00000000", "body": {}}\n', sealed({"format": 99}), sealed([])]
+)
 def test_without_the_places_of_queries_the_whole_text_is_bound(tmp_path: Path, content: bytes | None) -> None:
     with running(tmp_path, queries(0, 5)):
         control = ControlFolder(str(tmp_path))

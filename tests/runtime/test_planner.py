@@ -13,8 +13,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import PlanProblem
-from eddyline.plan.migration import Migration, decide
-from eddyline.plan.statistics import GroupStatistics
+from eddyline.plan.tree.migration import Migration, decide
+from eddyline.plan.tree.statistics import GroupStatistics
 from eddyline.settings import Settings
 
 QUERY = "SELECT a.n AS n, b.n AS m, c.n AS o FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND], c [RANGE 1 SECOND] WHERE a.x = b.x AND a.y = c.y"
@@ -28,10 +28,14 @@ def shipped_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def declare(session: Session, options: str = "") -> None:
     for name in "abc":
-        session.execute(f"CREATE STREAM {name} (x BIGINT, y BIGINT, n BIGINT, ts TIMESTAMP) WITH (time = 'ts'{options})")
+        session.execute(
+            f"CREATE STREAM {name} (x BIGINT, y BIGINT, n BIGINT, ts TIMESTAMP) WITH (time = 'ts'{options})"
+        )
 
 
-def push(session: Session, epoch: int, flip: bool, lots: np.random.Generator, names: str = "abc", rows: int = EPOCH) -> None:
+def push(
+    session: Session, epoch: int, flip: bool, lots: np.random.Generator, names: str = "abc", rows: int = EPOCH
+) -> None:
     """An epoch in which a and b hardly ever meet and a and c often do, or the other way round."""
     rare, often = 20_000, 50
     x, y = (often, rare) if flip else (rare, often)
@@ -64,7 +68,9 @@ def test_the_plan_follows_a_flip_and_the_answer_does_not(caplog: pytest.LogCaptu
     moves = stats["migrations"]
     assert [(move["from"], move["to"]) for move in moves] == [("(a b c)", "((a b) c)"), ("((a b) c)", "((a c) b)")]
     assert moves[0]["epoch"] < EPOCHS // 2 < moves[1]["epoch"] <= EPOCHS // 2 + 10
-    assert all(move["seconds"] > 0 and "costs" in move["reason"] and move["cpu_before"] > move["cpu_after"] for move in moves)
+    assert all(
+        move["seconds"] > 0 and "costs" in move["reason"] and move["cpu_before"] > move["cpu_after"] for move in moves
+    )
     assert moves[1]["rows_rebuilt"] > 0 and moves[1]["queries"] == ["q"]
     assert len([record for record in caplog.records if " to ((a " in record.getMessage()]) == 2
     plan = stats["plan"]["q"].splitlines()
@@ -133,7 +139,9 @@ def test_budgets_hold_for_the_job() -> None:
         session.execute("SET memory_budget = '300 KB'")
         session.query("one", "SELECT a.n FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.x = b.x")
         session.query("same", "SELECT b.n FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.x = b.x AND a.y = b.y")
-        assert session.pipeline.queries.keys() == {"one", "same"}, "two joins over the same streams hold their stores once"
+        assert session.pipeline.queries.keys() == {"one", "same"}, (
+            "two joins over the same streams hold their stores once"
+        )
         with pytest.raises(PlanProblem, match="query more fits the memory budget"):
             session.query("more", "SELECT c.n FROM b [RANGE 1 SECOND], c [RANGE 3 SECONDS] WHERE b.x = c.x")
 

@@ -1,4 +1,5 @@
-"""Punctuations in a session: where they stand, what they close, what they forget; and the errata of the papers, one by one."""
+"""Punctuations in a session: where they stand, what they close, what they forget; and the errata of the papers, one by
+one."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import BindingProblem, DataProblem
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record
 from eddyline.settings import Settings
 from tests.runtime.punctuated import SECOND, beat, made, row, stored, streams
 
@@ -165,7 +166,11 @@ def test_punctuations_derived_from_a_stream_of_ends() -> None:
         + "; CREATE PUNCTUATION finished ON a (x) FROM ends (x) AT stop"
     )
     passed = session.query("q", "SELECT x, ts FROM a")
-    ends = [{"x": 1, "stop": 4 * SECOND, "ts": 2 * SECOND}, {"x": 2, "stop": None, "ts": 3 * SECOND}, {"x": 3, "stop": 0, "ts": 3 * SECOND}]
+    ends = [
+        {"x": 1, "stop": 4 * SECOND, "ts": 2 * SECOND},
+        {"x": 2, "stop": None, "ts": 3 * SECOND},
+        {"x": 3, "stop": 0, "ts": 3 * SECOND},
+    ]
     session.push("ends", [*ends, {"x": None, "stop": 0, "ts": 30 * SECOND}])
     session.push("a", [row(3, 1), row(3, 3), row(1, 4), row(2, 4), row(3, 4.5), row(1, 5), row(2, 6)])
     session.run(once=True)
@@ -203,7 +208,16 @@ def test_a_heartbeat_moves_the_horizon() -> None:
 def test_conditions_in_a_text_column() -> None:
     session = made("CREATE STREAM a (x BIGINT, what STRING, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'what')")
     passed = session.query("q", "SELECT x FROM a")
-    rows = [(1, None), (None, "x = 1"), (1, None), (None, "x +"), (None, "x = 2 AND x = 3"), (2, None), (None, "x IN (2, 7)"), (2, None)]
+    rows = [
+        (1, None),
+        (None, "x = 1"),
+        (1, None),
+        (None, "x +"),
+        (None, "x = 2 AND x = 3"),
+        (2, None),
+        (None, "x IN (2, 7)"),
+        (2, None),
+    ]
     session.push("a", [{"x": x, "what": what, "ts": n * SECOND} for n, (x, what) in enumerate(rows)])
     session.run(once=True)
     assert passed.table().column("x").to_pylist() == [1, 2]
@@ -306,7 +320,8 @@ def test_derived_punctuations_can_be_created_while_the_job_runs(tmp_path: Path) 
             session.step()
         session.run(once=True) if part == 2 else session.stop()
         found += [int(str(letter["x"])) for letter in session.dead_letters("b").to_pylist()]
-    # Rows of `b` whose key a row of `a` before them has ended; until the second run has the statement, only earlier promises count.
+    # Rows of `b` whose key a row of `a` before them has ended; until the second run has the statement, only earlier
+    # promises count.
     assert found == [*range(5, 10), *range(12, 29)]
 
 
@@ -365,7 +380,8 @@ def test_groups_end_when_their_windows_do() -> None:
     """PWJoin: the group is finished when the last row that it could meet has left its window."""
     session = made(streams("a", "b"))
     closing = session.query(
-        "q", "SELECT a.x, count(*) AS n FROM a [RANGE 5 SECONDS], b [RANGE 2 SECONDS] WHERE a.x = b.x GROUP BY a.x EMIT ON CLOSE"
+        "q",
+        "SELECT a.x, count(*) AS n FROM a [RANGE 5 SECONDS], b [RANGE 2 SECONDS] WHERE a.x = b.x GROUP BY a.x EMIT ON CLOSE",
     )
     session.push("a", [row(1, 1)])
     session.push("b", [row(1, 2)])

@@ -1,4 +1,5 @@
-"""What forgetting costs: rows that are looked at, and promises within the memory budget; and what closes a reference."""
+"""What forgetting costs: rows that are looked at, and promises within the memory budget; and what closes a
+reference."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def opened(kind: str, **more: Any) -> Session:
     """A join of three streams with many keys that stay open."""
     session = Session(Settings(purge="eager", **more))
     for name in "abc":
-        session.execute(f"CREATE STREAM {name} (x {kind}, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', remember = '1 day')")
+        session.execute(
+            f"CREATE STREAM {name} (x {kind}, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', remember = '1 day')"
+        )
     session.query("q", "SELECT a.x FROM a, b, c WHERE a.x = b.x AND b.x = c.x")
     return session
 
@@ -67,7 +70,8 @@ def test_only_the_chains_of_newly_closed_keys_are_looked_at(kind: str) -> None:
 
 
 def test_rows_whose_key_was_closed_before_they_came_are_looked_at() -> None:
-    """A row of `b` comes after `a` and `c` closed its key: its partner is stored, so that it joins, and leaves after that."""
+    """A row of `b` comes after `a` and `c` closed its key: its partner is stored, so that it joins, and leaves after
+    that."""
     session = opened("BIGINT")
     for name in "abc":
         session.push(name, [{"x": n, "y": n, "ts": 0} for n in range(5)])
@@ -97,7 +101,8 @@ def held(session: Session, name: str) -> list[object]:
 @pytest.mark.parametrize("kind", ["BIGINT", "STRING", "DOUBLE"])
 @pytest.mark.parametrize("closing", "abc")
 def test_one_closed_stream_ends_the_rows_of_all_others(kind: str, closing: str) -> None:
-    """Three streams with one key: one closes 7 without a row of it. Rows with 7 of both others leave, though none of them is closed."""
+    """Three streams with one key: one closes 7 without a row of it. Rows with 7 of both others leave, though none of
+    them is closed."""
     session = opened(kind)
     for name in "abc":
         session.push(name, [{"x": key(kind, 7), "y": 0, "ts": 0}] if name != closing else [])
@@ -114,7 +119,8 @@ def test_one_closed_stream_ends_the_rows_of_all_others(kind: str, closing: str) 
 @pytest.mark.parametrize("window", ["", " [RANGE 5 SECONDS]"])
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_rows_are_left_out_at_their_own_places(window: str, epochs: int) -> None:
-    """`a` closes 7 at second 2 and has a row of it at second 1: rows of `b` join it while it is in its window, and are left out later,
+    """`a` closes 7 at second 2 and has a row of it at second 1: rows of `b` join it while it is in its window, and are
+    left out later,
     whatever the epochs, from the first one on; a row that stands before the promise is not left out."""
     session = Session(Settings(purge="eager"))
     for name in "ab":
@@ -132,7 +138,8 @@ def test_rows_are_left_out_at_their_own_places(window: str, epochs: int) -> None
         session.step()
     session.run(once=True)
     assert joined.table().num_rows == (6 if window else 20)
-    # From second 7 on `a` has no row with 7 in its window. Rows of `b` at second 10 stand after those of `a`: no row with 8 follows them.
+    # From second 7 on `a` has no row with 7 in its window. Rows of `b` at second 10 stand after those of `a`: no row
+    # with 8 follows them.
     assert session.stats()["dropped_rows"] == (14 + 11 if window else 11)
 
 
@@ -211,10 +218,15 @@ def test_promises_count_within_the_memory_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", ["SELECT x, count(*) AS n FROM b GROUP BY x EMIT ON CLOSE", "SELECT b.y FROM b [ROWS 5], c [ROWS 5] WHERE b.y = c.y"]
+    "other",
+    [
+        "SELECT x, count(*) AS n FROM b GROUP BY x EMIT ON CLOSE",
+        "SELECT b.y FROM b [ROWS 5], c [ROWS 5] WHERE b.y = c.y",
+    ],
 )
 def test_other_queries_keep_no_rows_for_a_join(other: str) -> None:
-    """An aggregate over one stream reads rows once, and windows of another join have an end: rows leave that no query needs."""
+    """An aggregate over one stream reads rows once, and windows of another join have an end: rows leave that no query
+    needs."""
     session = opened("BIGINT")
     session.query("other", other)
     held = []
@@ -230,12 +242,15 @@ def test_other_queries_keep_no_rows_for_a_join(other: str) -> None:
 
 
 def mean_rows(life: int, window: int, share: float) -> float:
-    """One key: a row of `a` every second while it lives; `b` closes it after a share of its life. Rows of `a` held, per second of life."""
+    """One key: a row of `a` every second while it lives; `b` closes it after a share of its life. Rows of `a` held, per
+    second of life."""
     session = Session(Settings(purge="eager"))
     session.execute(
         "CREATE STREAM a (x BIGINT, ts TIMESTAMP) WITH (time = 'ts'); CREATE STREAM b (x BIGINT, ts TIMESTAMP) WITH (time = 'ts')"
     )
-    session.query("q", f"SELECT a.x FROM a [RANGE {window} SECONDS] AS a, b [RANGE {window} SECONDS] AS b WHERE a.x = b.x")
+    session.query(
+        "q", f"SELECT a.x FROM a [RANGE {window} SECONDS] AS a, b [RANGE {window} SECONDS] AS b WHERE a.x = b.x"
+    )
     held = 0
     for now in range(life + window + 2):
         stamp = f"1970-01-01 00:{now // 60:02d}:{now % 60:02d}"
@@ -253,7 +268,8 @@ def mean_rows(life: int, window: int, share: float) -> float:
 @pytest.mark.parametrize(
     ("window", "share", "wanted"),
     [
-        # Case 4: the key closes before it ends and before rows leave their window: its rows go at once, later ones are not kept.
+        # Case 4: the key closes before it ends and before rows leave their window: its rows go at once, later ones are
+        # not kept.
         (60, 0.5, lambda life, window, share: share**2 * life / 2),
         # Case 5: it closes after its end, when the first rows have left their window: the last ones go early.
         (30, 1.5, lambda life, window, share: share * window - (window**2 / life + (share - 1) ** 2 * life) / 2),
@@ -267,7 +283,9 @@ def test_equation_6_1(window: int, share: float, wanted: Callable[[int, int, flo
 # -- what closes a reference
 
 
-@pytest.mark.parametrize(("expression", "left"), [("b.x", [4, 6]), ("b.x + 1", [4, 5]), ("b.x - 1", [5, 6]), ("b.x % 10", [4, 5, 6])])
+@pytest.mark.parametrize(
+    ("expression", "left"), [("b.x", [4, 6]), ("b.x + 1", [4, 5]), ("b.x - 1", [5, 6]), ("b.x % 10", [4, 5, 6])]
+)
 def test_key_expressions_close_only_where_they_can_be_turned_round(expression: str, left: list[int]) -> None:
     """`b` closes x = 5: rows of `a` leave that wait for exactly this value."""
     session = made(streams("a", "b"))
@@ -298,7 +316,9 @@ def test_keys_that_follow_the_event_time_are_closed_below_the_frontier() -> None
 def test_tables_are_closed(tmp_path: Path) -> None:
     """A row without a partner in the table is left out, and one whose stream partner is closed leaves."""
     parquet.write_table(pa.table({"x": [1, 2]}), tmp_path / "t.parquet")
-    session = made(streams("a", "b") + f"; CREATE TABLE t (x BIGINT) WITH (format = 'parquet', path = '{tmp_path}/t.parquet')")
+    session = made(
+        streams("a", "b") + f"; CREATE TABLE t (x BIGINT) WITH (format = 'parquet', path = '{tmp_path}/t.parquet')"
+    )
     joined = session.query("q", "SELECT a.x FROM a, b, t WHERE a.x = b.x AND b.x = t.x")
     session.push("a", [row(x, 1) for x in (1, 2, 9)])
     session.push("b", [row(x, 1) for x in (1, 2)])
@@ -310,12 +330,20 @@ def test_tables_are_closed(tmp_path: Path) -> None:
 
 
 def test_promises_are_forgotten_after_remember() -> None:
-    """Kept for ten seconds at least and for twenty at most: a second row of a key is a violation, and later a row like any other."""
-    session = made("CREATE STREAM a (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', key = 'x', remember = '10 seconds')")
+    """Kept for ten seconds at least and for twenty at most: a second row of a key is a violation, and later a row like
+    any other."""
+    session = made(
+        "CREATE STREAM a (x BIGINT, y BIGINT, ts TIMESTAMP) WITH (time = 'ts', key = 'x', remember = '10 seconds')"
+    )
     passed = session.query("q", "SELECT x, ts FROM a")
     for x, at in ((1, 0), (2, 5), (1, 9), (3, 25), (1, 40), (1, 41)):
         session.push("a", [row(x, at)])
         session.step()
     session.run(once=True)
-    assert [(found["x"], found["ts"].second) for found in passed.table().to_pylist()] == [(1, 0), (2, 5), (3, 25), (1, 40)]
+    assert [(found["x"], found["ts"].second) for found in passed.table().to_pylist()] == [
+        (1, 0),
+        (2, 5),
+        (3, 25),
+        (1, 40),
+    ]
     assert session.stats()["violations"] == {"a": 2}

@@ -1,4 +1,5 @@
-"""Positioned records through the embedded engine: they stand at their places among the rows, whatever the epochs and restarts."""
+"""Positioned records through the embedded engine: they stand at their places among the rows, whatever the epochs and
+restarts."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ import pytest
 
 from eddyline import Session
 from eddyline.language import bind_script
-from eddyline.model.records import AFTER_ALL, BEFORE_ALL, Records
-from eddyline.operators.record_queue import RecordQueue, standing
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.records.kinds import ALLOWED, Splitting
+from eddyline.model.records.records import AFTER_ALL, BEFORE_ALL, Records
+from eddyline.operators.stream.record_queue import RecordQueue, standing
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.records.kinds import ALLOWED, Splitting
+from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.recovery.snapshot import restore, take_snapshot
-from eddyline.runtime.timeline import Timeline
 from eddyline.settings import Settings
 from tests.property.compare import plain_rows
 from tests.runtime.noted import NAME, struck
@@ -46,7 +47,8 @@ def statements(lateness: int, sequence: bool = False, folder: str | None = None)
 
 
 def random_rows(random: Random, count: int, lateness: int, notes: bool) -> list[Row]:
-    """Rows that are not late, with notes among them; ids are places in the source, or for a `sequence` a shuffle of them."""
+    """Rows that are not late, with notes among them; ids are places in the source, or for a `sequence` a shuffle of
+    them."""
     rows = []
     for place in range(count):
         ts = place // 3 + random.randint(0, lateness)
@@ -191,10 +193,15 @@ def test_places_among_rows_against_sorting() -> None:
     for _ in range(200):
         rows = sorted((random.randrange(6), number) for number in range(random.randrange(12)))
         places = [
-            (random.randrange(7), random.choice([BEFORE_ALL, AFTER_ALL, random.randrange(14)])) for _ in range(random.randrange(1, 6))
+            (random.randrange(7), random.choice([BEFORE_ALL, AFTER_ALL, random.randrange(14)]))
+            for _ in range(random.randrange(1, 6))
         ]
         records = Records(
-            "a", "note", np.array([p[0] for p in places]), np.array([p[1] for p in places]), pa.table({"x": [0] * len(places)})
+            "a",
+            "note",
+            np.array([p[0] for p in places]),
+            np.array([p[1] for p in places]),
+            pa.table({"x": [0] * len(places)}),
         )
         ts, number = np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.int64)
         found = standing(records, ts, number)
@@ -202,7 +209,9 @@ def test_places_among_rows_against_sorting() -> None:
         stream = bind_script("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts')").streams[0]
         queue = RecordQueue(stream)
         queue.receive(records)
-        released = [place for batch in queue.release(4) for place in zip(batch.ts.tolist(), batch.number.tolist(), strict=True)]
+        released = [
+            place for batch in queue.release(4) for place in zip(batch.ts.tolist(), batch.number.tolist(), strict=True)
+        ]
         assert released == sorted(place for place in places if place[0] < 4)
         kept = Records.from_table(records.table())
         assert kept.number.tolist() == records.number.tolist() and kept.body.equals(records.body)

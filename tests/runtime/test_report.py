@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from eddyline import Session
-from eddyline.runtime import figures
-from eddyline.runtime.figures import Figure
-from eddyline.runtime.publication import Publication
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures import figures
+from eddyline.runtime.figures.figures import Figure
+from eddyline.runtime.figures.publication import Publication
+from eddyline.runtime.figures.report import Report
 
 #: The keys of `--stats` without Spark: programs read them.
 KEYS = {
@@ -34,7 +34,11 @@ def streams(session: Session) -> None:
 def consistent(stats: dict[str, Any]) -> None:
     """What holds of every moment between two epochs, and of no moment within one."""
     results, operators = stats["results"], stats["operators"]
-    assert set(results) == set(stats["plan"]) == {name.removeprefix("query ") for name in operators if name.startswith("query ")}
+    assert (
+        set(results)
+        == set(stats["plan"])
+        == {name.removeprefix("query ") for name in operators if name.startswith("query ")}
+    )
     assert results["all"] == results["even"] + results["odd"]
     for name, count in results.items():
         assert operators[f"query {name}"]["rows_out"] == count

@@ -13,9 +13,9 @@ import pytest
 from eddyline import Session
 from eddyline.errors import EddylineError
 from eddyline.model.clock import WALL, WallClock
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
-from eddyline.runtime.report import Report
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
+from eddyline.runtime.figures.report import Report
 from eddyline.runtime.reporting import history
 from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.history import QueryLines, read_overview, read_query
@@ -132,7 +132,9 @@ def test_a_tried_query_writes_no_files_and_goes_with_its_lease(tmp_path: Path, m
     folder, out = tmp_path / "job", tmp_path / "out"
     with opened(folder, out=str(out), settings=EAGER) as session:
         fill(session)
-        ControlFolder(str(folder)).append(add_record("CREATE QUERY try_1 WITH (lease = 30) AS SELECT v FROM a WHERE k = 1"))
+        ControlFolder(str(folder)).append(
+            add_record("CREATE QUERY try_1 WITH (lease = 30) AS SELECT v FROM a WHERE k = 1")
+        )
         fill(session, 50)
         fill(session, 100)
         assert report(folder)["tails"]["try_1"]["rows"][-1][0].startswith("<script>")
@@ -171,7 +173,14 @@ def test_a_new_index_of_a_template_is_a_decision() -> None:
 
 
 def test_moves_and_listening_edges_are_decisions() -> None:
-    known = {"names": ["q"], "units": {"q": "g1"}, "refused_plans": [], "control": {}, "started": 1.0, "engine": "embedded"}
+    known = {
+        "names": ["q"],
+        "units": {"q": "g1"},
+        "refused_plans": [],
+        "control": {},
+        "started": 1.0,
+        "engine": "embedded",
+    }
     place = {"unit": "g1", "node": "a⋈b"}
     edge = {"state": "making everything", **place}
     move = {
@@ -180,7 +189,10 @@ def test_moves_and_listening_edges_are_decisions() -> None:
     }  # fmt: skip
     before = {**known, "stats": {"migrations": [], "demand": {"g1:a⋈b": edge, "0": {"g1:a⋈b": edge}}, "epochs": 1}}
     listening = {"state": "listening", **place}
-    now = {**known, "stats": {"migrations": [move], "demand": {"g1:a⋈b": listening, "0": {"g1:a⋈b": listening}}, "epochs": 2}}
+    now = {
+        **known,
+        "stats": {"migrations": [move], "demand": {"g1:a⋈b": listening, "0": {"g1:a⋈b": listening}}, "epochs": 2},
+    }
     now["refused_plans"] = [{"epoch": 8, "queries": ["q"], "tree": "(a (b c))", "reason": "no better"}]
     found = decisions(before, now)
     assert [one["kind"] for one in found] == ["migration", "kept", "demand", "demand"]
@@ -215,7 +227,9 @@ def test_a_report_that_cannot_be_written_does_not_end_the_job(tmp_path: Path) ->
         assert session.stats()["rows_in"]["a"] == 100
 
 
-def test_an_hour_of_a_thousand_queries_fits_and_more_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_hour_of_a_thousand_queries_fits_and_more_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(tmp_path / "queries.jsonl")
     lines = QueryLines(path)
     figures = {f"a_query_with_a_name_{n}": (n * 1_000_003, n * 0.1237, n * 0.00123) for n in range(1_000)}

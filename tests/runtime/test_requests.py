@@ -100,7 +100,9 @@ def test_an_instant_ahead_waits_in_the_background() -> None:
 def test_a_list_is_answered_together() -> None:
     session = opened()
     session.push("packets", packets(*range(20)))
-    tables = session.request(["n FROM traffic WHERE src = 'a' GROUP BY ()", "REQUEST n FROM traffic [RANGE 1 SECOND] GROUP BY ()"])
+    tables = session.request(
+        ["n FROM traffic WHERE src = 'a' GROUP BY ()", "REQUEST n FROM traffic [RANGE 1 SECOND] GROUP BY ()"]
+    )
     assert [table.to_pylist()[0]["n"] for table in tables] == [5, 1]
 
 
@@ -114,7 +116,9 @@ def test_requests_of_a_job_file_are_answered_at_its_end(tmp_path: Path) -> None:
     assert sorted(path.name for path in (out / "_requests").iterdir()) == ["1.parquet", "2.parquet"]
     assert not (out / "traffic").exists()
     # A bounded end moves the frontier just past the newest row.
-    assert parquet.read_table(out / "_requests" / "1.parquet").to_pylist() == [{"n": 3, "_ts": datetime(2024, 1, 1, 10, 0, 4)}]
+    assert parquet.read_table(out / "_requests" / "1.parquet").to_pylist() == [
+        {"n": 3, "_ts": datetime(2024, 1, 1, 10, 0, 4)}
+    ]
     assert parquet.read_table(out / "_requests" / "2.parquet").column("bytes").to_pylist() == [6]
 
 
@@ -122,12 +126,18 @@ def test_a_stream_of_requests_from_python() -> None:
     from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
 
     session = opened()
-    asks = session.requests("asks", "traffic", {"id": BIGINT, "src": STRING, "what": STRING, "ts": TIMESTAMP}, time="ts", aggregates="what")
+    asks = session.requests(
+        "asks", "traffic", {"id": BIGINT, "src": STRING, "what": STRING, "ts": TIMESTAMP}, time="ts", aggregates="what"
+    )
     session.push("packets", packets(1, 2, 3, 9))
     session.push("asks", [(7, "a", "n", at(3)), (8, None, None, at(3)), (9, "a", "nothing", at(3))])
     session.run()
     found = asks.table().to_pylist()
-    assert [(row["id"], row["src"], row["bytes"], row["n"]) for row in found] == [(7, "a", None, 2), (8, "a", 4, 2), (8, "b", 2, 1)]
+    assert [(row["id"], row["src"], row["bytes"], row["n"]) for row in found] == [
+        (7, "a", None, 2),
+        (8, "a", 4, 2),
+        (8, "b", 2, 1),
+    ]
     assert session.dead_letters("asks").to_pylist()[0]["_reason"] == "bad: the template has no aggregate nothing"
 
 
@@ -188,7 +198,10 @@ def test_a_restart_keeps_rows_and_the_index(tmp_path: Path) -> None:
 def test_rows_at_the_far_edge_of_the_window_are_kept() -> None:
     session = opened()
     # The frontier is at second 80; the window of the instant before it, a minute earlier, begins with the first row.
-    session.push("packets", [("a", 1, at(9.999999)), ("b", 2, at(9.999998)), ("a", 4, at(19.999999)), ("b", 8, at(50)), ("b", 16, at(80))])
+    session.push(
+        "packets",
+        [("a", 1, at(9.999999)), ("b", 2, at(9.999998)), ("a", 4, at(19.999999)), ("b", 8, at(50)), ("b", 16, at(80))],
+    )
     session.step()
     found = session.request("bytes FROM traffic GROUP BY ()", as_of=at(19.999999))
     assert found.to_pylist()[0]["bytes"] == 5
@@ -222,7 +235,9 @@ def test_a_template_without_rows_answers() -> None:
         "CREATE REQUESTS asks (id BIGINT, src STRING, what STRING, ts TIMESTAMP) FOR traffic WITH (time = 'ts', group_by = 'what');"
     )
     # No row satisfies its condition, and the stream goes on.
-    session.execute("CREATE TEMPLATE nothing AS SELECT src, COUNT(*) AS n FROM packets [ROWS 3] WHERE len > 1000 GROUP BY src;")
+    session.execute(
+        "CREATE TEMPLATE nothing AS SELECT src, COUNT(*) AS n FROM packets [ROWS 3] WHERE len > 1000 GROUP BY src;"
+    )
     session.push("packets", packets(1, 2, 20))
     assert session.request("n FROM nothing GROUP BY ()").to_pylist()[0]["n"] == 0
     assert session.request("* FROM nothing").num_rows == 0
@@ -248,7 +263,9 @@ def test_windows_of_no_length_and_bits_at_the_limits() -> None:
         assert session.request(f"n FROM t{bits} WHERE src = 'a' AND len IN (77, 75, 5, NULL)").num_rows == 2
     for bits in ("-1", "25", "'many'"):
         with pytest.raises(BindingProblem, match="bits cannot be"):
-            session.execute(f"CREATE TEMPLATE wrong WITH (bits = {bits}) AS SELECT src, COUNT(*) AS n FROM packets [ROWS 3] GROUP BY src;")
+            session.execute(
+                f"CREATE TEMPLATE wrong WITH (bits = {bits}) AS SELECT src, COUNT(*) AS n FROM packets [ROWS 3] GROUP BY src;"
+            )
 
 
 def test_explanations() -> None:
@@ -262,7 +279,11 @@ def test_explanations() -> None:
     session.execute(
         "SET template_index = 'hash(src, len)';CREATE TEMPLATE h AS SELECT src, len, COUNT(*) AS n FROM packets [ROWS 9] GROUP BY src, len;"
     )
-    for where, path in (("src = 'a'", "scan"), ("src = 'a' AND len IN (1, 2)", "index"), ("src = 'a' AND len > 1", "scan")):
+    for where, path in (
+        ("src = 'a'", "scan"),
+        ("src = 'a' AND len IN (1, 2)", "index"),
+        ("src = 'a' AND len > 1", "scan"),
+    ):
         (text,) = session.execute(f"EXPLAIN REQUEST n FROM h WHERE {where};")
         assert f"access path: {path}" in text, where
     with pytest.raises(BindingProblem, match="did you mean traffic"):
@@ -271,7 +292,8 @@ def test_explanations() -> None:
 
 @pytest.mark.parametrize("rows", ["read", "coming"])
 def test_a_template_that_goes_while_a_request_waits(rows: str) -> None:
-    """It stands until its last rows are read: the error of a request says that its instant lies ahead, or that the template has gone."""
+    """It stands until its last rows are read: the error of a request says that its instant lies ahead, or that the
+    template has gone."""
     with opened() as session:
         session.start()
         session.push("packets", packets(1, 2))
@@ -358,7 +380,10 @@ def test_a_column_may_be_grouped_by_twice() -> None:
     tables: list[pa.Table] = []
     session.on_results("asks", tables.append)
     session.push("s", [(1, 5, 0), (1, 6, 0), (2, 6, 2_000_000)])
-    assert session.request("k, n FROM t GROUP BY k, k").to_pylist() == session.request("k, n FROM t GROUP BY k").to_pylist()
+    assert (
+        session.request("k, n FROM t GROUP BY k, k").to_pylist()
+        == session.request("k, n FROM t GROUP BY k").to_pylist()
+    )
     session.push("asks", [(1, "k, k", "n,n", 1_000_000), (2, " K ,", " N", 1_000_000), (3, "", "", 1_500_000)])
     session.step()
     found = [(r["id"], r["k"], r["j"], r["n"]) for table in tables for r in table.to_pylist()]
@@ -380,7 +405,9 @@ def test_windows_that_a_stream_of_requests_cannot_have_are_dead_letters() -> Non
         session.on_results(name, found.append)
     session.push("s", [(1, 0), (1, 1_000_000), (1, 1_000_000), (1, 5_000_000)])
     for name in tables:
-        session.push(name, [(size, size, 1_000_000) for size in (-(1 << 63), -1, 0, 1, 2, 9_000_000, 9_000_001, (1 << 63) - 1)])
+        session.push(
+            name, [(size, size, 1_000_000) for size in (-(1 << 63), -1, 0, 1, 2, 9_000_000, 9_000_001, (1 << 63) - 1)]
+        )
     session.run()
     answers = {name: [(r["id"], r["n"]) for t in found for r in t.to_pylist()] for name, found in tables.items()}
     assert answers == {"a": [(0, 2), (1, 2), (2, 2), (9_000_000, 3)], "b": [(1, 1), (2, 2)]}
@@ -405,7 +432,13 @@ def test_numbers_are_compared_with_decimals() -> None:
         ("large = '0.10'", 1), ("price = NULL", 0), ("price IS NULL", 1),
     ):  # fmt: skip
         assert session.request(f"n FROM t WHERE {condition} GROUP BY ()").to_pylist()[0]["n"] == count, condition
-    for condition in ("price = 0.105", "price = 1e9", "price > 100000000", "large = 0.1", "price = 0.1 AND price < 0.125"):
+    for condition in (
+        "price = 0.105",
+        "price = 1e9",
+        "price > 100000000",
+        "large = 0.1",
+        "price = 0.1 AND price < 0.125",
+    ):
         with pytest.raises(BindingProblem, match="is not a DECIMAL") as refused:
             session.request(f"n FROM t WHERE {condition}")
         assert "as a text" in refused.value.hint
@@ -440,7 +473,8 @@ def test_the_word_request_and_columns_with_that_name() -> None:
 
 
 def test_a_longer_history_reaches_back_to_what_was_kept(tmp_path: Path) -> None:
-    """Rows that have left under the history of an earlier run are gone: instants that need them are refused, also after another restart."""
+    """Rows that have left under the history of an earlier run are gone: instants that need them are refused, also after
+    another restart."""
 
     def run(history: int, *seconds: int) -> Session:
         session = Session(checkpoint=str(tmp_path / "state"))
@@ -470,7 +504,9 @@ def test_a_longer_history_reaches_back_to_what_was_kept(tmp_path: Path) -> None:
 def test_other_roles_of_columns_are_another_stream_of_requests(tmp_path: Path) -> None:
     def opened_with(roles: str) -> Session:
         session = opened(checkpoint=str(tmp_path / "state"))
-        session.execute(f"CREATE REQUESTS asks (id BIGINT, span BIGINT, ts TIMESTAMP) FOR traffic WITH (time = 'ts'{roles});")
+        session.execute(
+            f"CREATE REQUESTS asks (id BIGINT, span BIGINT, ts TIMESTAMP) FOR traffic WITH (time = 'ts'{roles});"
+        )
         session.step()
         return session
 
@@ -490,7 +526,9 @@ def test_a_template_without_aggregates() -> None:
     assert session.request("* FROM t GROUP BY ()").to_pylist() == [{"_ts": datetime(1970, 1, 1, 0, 0, 0, 2)}]
     assert [row["k"] for row in session.request("k FROM t").to_pylist()] == [1, 2]
     assert [row["k"] for row in session.request("* FROM t WHERE k = 2").to_pylist()] == [2]
-    found = session.request(["* FROM t WHERE k = 2 GROUP BY ()", "k FROM t WHERE k = 5", "k FROM t WHERE k IN (1, 2, 3)"])
+    found = session.request(
+        ["* FROM t WHERE k = 2 GROUP BY ()", "k FROM t WHERE k = 5", "k FROM t WHERE k IN (1, 2, 3)"]
+    )
     assert [table.num_rows for table in found] == [1, 0, 2]
 
 
@@ -522,4 +560,9 @@ def test_a_crash_repeats_no_answer_and_loses_no_request_that_waits(tmp_path: Pat
         second.push("packets", packets(42, 55, 70))
         second.run()
     found = parquet.read_table(tmp_path / "out" / "asks").to_pylist()
-    assert sorted((row["id"], row["src"], row["n"]) for row in found) == [(1, "a", 1), (1, "b", 1), (2, "b", 1), (3, "a", 1)]
+    assert sorted((row["id"], row["src"], row["n"]) for row in found) == [
+        (1, "a", 1),
+        (1, "b", 1),
+        (2, "b", 1),
+        (3, "a", 1),
+    ]

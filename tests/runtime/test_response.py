@@ -7,7 +7,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
-from eddyline.runtime.response import Responses, SlotTimes, Times, VirtualClock
+from eddyline.runtime.figures.response import Responses, SlotTimes, Times, VirtualClock
 from eddyline.testing.clocks import MovedClock
 
 
@@ -24,7 +24,9 @@ def test_each_result_counts_from_the_arrival_of_its_newest_row() -> None:
     responses.begin()
     responses.arrived("a", 4)
     responses.arrived("b", 1)
-    responses.released(50, 5, [("a", np.array([50, 51, 53, 54]), np.array([0, 1, 2, 3])), ("b", np.array([52]), np.array([0]))])
+    responses.released(
+        50, 5, [("a", np.array([50, 51, 53, 54]), np.array([0, 1, 2, 3])), ("b", np.array([52]), np.array([0]))]
+    )
     clock.advance(1)
     responses.note("q", results([50, 50, 52, 54]))
     assert responses.summary(["q", "silent"]) == {
@@ -70,7 +72,9 @@ def test_a_row_that_waits_for_the_frontier_waits_since_it_came() -> None:
     """b's row comes in the second epoch and lets a's row of the first be answered in the third."""
     clock = MovedClock(0.0)
     with Session(clock=clock) as session:
-        session.execute("CREATE STREAM a (k INT, ts TIMESTAMP) WITH (time='ts'); CREATE STREAM b (k INT, ts TIMESTAMP) WITH (time='ts')")
+        session.execute(
+            "CREATE STREAM a (k INT, ts TIMESTAMP) WITH (time='ts'); CREATE STREAM b (k INT, ts TIMESTAMP) WITH (time='ts')"
+        )
         query = session.query("q", "SELECT a.k AS k FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.k = b.k")
         session.push("a", [(1, 2_000_000)])
         session.step()
@@ -93,7 +97,8 @@ def test_only_work_moves_a_virtual_clock() -> None:
 
 
 def test_many_queries_are_added_up_now_and_then_and_nothing_is_lost() -> None:
-    """Against adding up each query at once, with rows of two arrivals, queries without results, and a query that is dropped."""
+    """Against adding up each query at once, with rows of two arrivals, queries without results, and a query that is
+    dropped."""
     rng = np.random.default_rng(5)
     clock = MovedClock(0.0)
     together, apart = Responses(clock), Responses(clock)
@@ -104,7 +109,9 @@ def test_many_queries_are_added_up_now_and_then_and_nothing_is_lost() -> None:
     for responses in (together, apart):
         responses.begin()
         responses.arrived("a", 100)
-        responses.released(0, 100, [("a", np.arange(100), rng.permutation(100) if responses is together else np.arange(100))])
+        responses.released(
+            0, 100, [("a", np.arange(100), rng.permutation(100) if responses is together else np.arange(100))]
+        )
     apart._changes, apart._instant_of, apart._instants = together._changes, together._instant_of, together._instants
     for _ in range(150):
         clock.advance(0.25)
@@ -122,7 +129,8 @@ def test_many_queries_are_added_up_now_and_then_and_nothing_is_lost() -> None:
 
 
 def test_filters_have_response_times_of_rows_of_several_arrivals() -> None:
-    """Rows that wait for the frontier since the first epoch are older when they are released; each filter has those of its own results."""
+    """Rows that wait for the frontier since the first epoch are older when they are released; each filter has those of
+    its own results."""
     clock = MovedClock(0.0)
     with Session(clock=clock) as session:
         session.execute("CREATE STREAM a (k INT, ts TIMESTAMP) WITH (time='ts', lateness='10 seconds')")

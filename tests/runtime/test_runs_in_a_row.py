@@ -30,11 +30,15 @@ def part(number: int, first: int = 0) -> list[tuple[int, int, int]]:
 def write(folder: Path, number: int) -> None:
     (folder / "a").mkdir(parents=True, exist_ok=True)
     k, v, ts = zip(*part(number), strict=True)
-    parquet.write_table(pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))}), folder / "a" / f"{number}.parquet")
+    parquet.write_table(
+        pa.table({"k": k, "v": v, "ts": pa.array(ts, pa.timestamp("us"))}), folder / "a" / f"{number}.parquet"
+    )
 
 
 def written(folder: Path) -> dict[str, list[str]]:
-    return {path.name: sorted(map(str, parquet.read_table(path).to_pylist())) for path in sorted((folder / "out").iterdir())}
+    return {
+        path.name: sorted(map(str, parquet.read_table(path).to_pylist())) for path in sorted((folder / "out").iterdir())
+    }
 
 
 def declared(folder: Path, **options: Any) -> Session:

@@ -1,4 +1,5 @@
-"""A SELECT list that reads some references of a join: the same results as the whole list has, in the same order, column by column."""
+"""A SELECT list that reads some references of a join: the same results as the whole list has, in the same order, column
+by column."""
 
 from __future__ import annotations
 
@@ -21,12 +22,16 @@ def answers(selects: list[str], where: str, window: str, **settings: object) -> 
         session = Session(Settings(**settings))  # type: ignore[arg-type]
         for name in NAMES:
             session.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
-        query = session.query("q", f"SELECT {select} FROM {', '.join(f'{n} {window} AS {n}' for n in NAMES)} WHERE {where}")
+        query = session.query(
+            "q", f"SELECT {select} FROM {', '.join(f'{n} {window} AS {n}' for n in NAMES)} WHERE {where}"
+        )
         rng = np.random.default_rng(7)
         for epoch in range(3):
             for name in NAMES:
                 times = np.sort(rng.integers(0, 100, 30)) + 100 * epoch
-                rows = zip(rng.integers(0, 12, 30).tolist(), rng.integers(0, 99, 30).tolist(), times.tolist(), strict=True)
+                rows = zip(
+                    rng.integers(0, 12, 30).tolist(), rng.integers(0, 99, 30).tolist(), times.tolist(), strict=True
+                )
                 session.push(name, [{"k": k, "v": v, "ts": ts * 1_000_000} for k, v, ts in rows])
             session.step()
         session.run(once=True)

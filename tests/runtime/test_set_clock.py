@@ -1,4 +1,5 @@
-"""A wall clock that is set back an hour while a job follows: idle streams, checkpoints, files and tables keep their pace."""
+"""A wall clock that is set back an hour while a job follows: idle streams, checkpoints, files and tables keep their
+pace."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def test_a_wall_clock_that_is_set_back_stops_nothing(tmp_path: Path, monkeypatch
     monkeypatch.setattr(time, "time_ns", lambda: exact() - 3_600 * 10**9)
     parquet.write_table(pa.table({"k": [1], "name": ["uno"]}), tmp_path / ".names")
     (tmp_path / ".names").rename(tmp_path / "names.parquet")
-    rows = lambda query: sum(parquet.read_metadata(path).num_rows for path in (tmp_path / "out" / query).glob("*.parquet"))
+    rows = lambda query: sum(
+        parquet.read_metadata(path).num_rows for path in (tmp_path / "out" / query).glob("*.parquet")
+    )
     until(lambda: session.stats()["tables"]["names"]["read"] > 1, "the table is not read again")
     session.push("a", [(1, 2_000_000)])
     session.push("a", [(1, 9_000_000)])

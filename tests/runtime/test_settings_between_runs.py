@@ -1,4 +1,5 @@
-"""Settings that change between two sessions on one checkpoint, over real files: what the page of checkpoints says of them."""
+"""Settings that change between two sessions on one checkpoint, over real files: what the page of checkpoints says of
+them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.output import result_files
+from eddyline.connectors.results.output import result_files
 from eddyline.errors import CheckpointProblem, DataProblem, EddylineError, PlanProblem
 from eddyline.settings import Settings
 from tests.property.changed_settings import NAMES, QUERIES, answers, differing, job_text, random_epochs
@@ -48,7 +49,9 @@ def begun(tmp_path: Path) -> Path:
 
 def test_filters_hold_for_rows_that_are_stored(begun: Path) -> None:
     lines(begun, "b", 1, "1,one,2024-01-01 00:00:05", "2,two,2024-01-01 00:00:06")
-    assert [row["v"] for row in ran(begun, "SET plan = 'bjtree'; SET jit = 'off'; SET share = 'off'; SET heralds = 'off';")] == ["one"]
+    assert [
+        row["v"] for row in ran(begun, "SET plan = 'bjtree'; SET jit = 'off'; SET share = 'off'; SET heralds = 'off';")
+    ] == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,10 @@ def test_rows_that_cannot_take_part(begun: Path, setting: str, line: str, messag
 
 def test_queries_that_are_refused_or_warned_of(begun: Path) -> None:
     grows = PAIRS + "CREATE QUERY grows AS SELECT a.k FROM a, b WHERE a.v = b.v;"
-    never = PAIRS + "CREATE QUERY never AS EVENT SEQ(1 x, 2 y) FROM a TYPE k; CREATE CONSTRAINTS c ON a TYPE k (EXCLUSIVE(1, 2));"
+    never = (
+        PAIRS
+        + "CREATE QUERY never AS EVENT SEQ(1 x, 2 y) FROM a TYPE k; CREATE CONSTRAINTS c ON a TYPE k (EXCLUSIVE(1, 2));"
+    )
     with pytest.raises(PlanProblem, match="grow"):
         ran(begun, "SET unbounded = 'error';", grows)
     with pytest.raises(EddylineError):
@@ -117,7 +123,9 @@ def test_sessions_that_are_given_up_and_go_on_under_other_settings(tmp_path: Pat
         right = answers({name: session.queries[name].results() for name in queries})
     for _ in range(40):
         session = Session(Settings(), checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"))
-        session.execute(job_text(queries, {**random_settings(rng), "epoch_rows": 20_000, "checkpoint_seconds": 0}, str(tmp_path)))
+        session.execute(
+            job_text(queries, {**random_settings(rng), "epoch_rows": 20_000, "checkpoint_seconds": 0}, str(tmp_path))
+        )
         number = session.driver.epoch
         if number >= len(epochs):
             session.run(once=True)
@@ -137,7 +145,9 @@ def test_sessions_that_are_given_up_and_go_on_under_other_settings(tmp_path: Pat
 
 
 @pytest.mark.parametrize("shares", [("on", "off", "on"), ("off", "on", "off")])
-def test_a_filter_with_a_partitioned_window_goes_on_alone_and_with_others(shares: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_filter_with_a_partitioned_window_goes_on_alone_and_with_others(
+    shares: tuple[str, ...], tmp_path: Path
+) -> None:
     """With `share` a filter is answered with all filters of its stream, which count no partitions."""
     for run, share in enumerate(shares):
         session = Session(checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"))

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.language import bind_script
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 from tests.seeds import cases, first_seed
 
@@ -69,7 +69,9 @@ class Played:
     def save(self) -> None:
         taken = take_snapshot(self.pipeline)
         self.header = json.dumps(taken.header)
-        self.blocks = {name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()}
+        self.blocks = {
+            name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()
+        }
 
     def open_again(self) -> None:
         self.save()
@@ -105,7 +107,11 @@ def test_two_sets_of_streams_store_rows_once_and_share_probes(behind: int) -> No
     for played in (both, pairs, triples):
         events = [
             Event(
-                {"a": every_second(at, at + 10), "b": every_second(at, at + 10), "c": every_second(max(at - behind, 0), at + 10 - behind)}
+                {
+                    "a": every_second(at, at + 10),
+                    "b": every_second(at, at + 10),
+                    "c": every_second(max(at - behind, 0), at + 10 - behind),
+                }
             )
             for at in range(0, 300, 10)
         ]
@@ -113,9 +119,16 @@ def test_two_sets_of_streams_store_rows_once_and_share_probes(behind: int) -> No
         played.run(events)
     assert both.delivered["ab"] == pairs.delivered["ab"] and both.delivered["abc"] == triples.delivered["abc"]
     # The slower query needs the rows that it has not reached, and those that these meet.
-    assert both.stored() == {"a": 60 + behind, "b": 60 + behind, "c": 60} and triples.stored() == dict.fromkeys("abc", 60)
-    rows = both.pipeline.timelines[frozenset("ab")].queues["a"].released + both.pipeline.timelines[frozenset("ab")].queues["b"].released
-    late = sum(queue.released for name, queue in both.pipeline.timelines[frozenset("abc")].queues.items() if name != "c")
+    assert both.stored() == {"a": 60 + behind, "b": 60 + behind, "c": 60} and triples.stored() == dict.fromkeys(
+        "abc", 60
+    )
+    rows = (
+        both.pipeline.timelines[frozenset("ab")].queues["a"].released
+        + both.pipeline.timelines[frozenset("ab")].queues["b"].released
+    )
+    late = sum(
+        queue.released for name, queue in both.pipeline.timelines[frozenset("abc")].queues.items() if name != "c"
+    )
     apart = probes(pairs)[0] + probes(triples)[0]
     assert probes(both) == (apart - late, rows + late)
 
@@ -169,7 +182,11 @@ def random_script(rng: Random) -> tuple[str, list[str]]:
         joins = [f"r{at}.k = r{at + 1}.k" for at in range(len(sources) - 1)]
         joins += ["r0.n < 70"] if rng.random() < 0.4 else []
         joins += [f"r0.n < r{len(sources) - 1}.n"] if rng.random() < 0.3 and len(sources) > 1 else []
-        selected = "COUNT(*) AS n, MAX(r0.n) AS m" if rng.random() < 0.25 else ", ".join(f"r{at}.n AS n{at}" for at in range(len(sources)))
+        selected = (
+            "COUNT(*) AS n, MAX(r0.n) AS m"
+            if rng.random() < 0.25
+            else ", ".join(f"r{at}.n AS n{at}" for at in range(len(sources)))
+        )
         options = [f"plan='{rng.choice(('mjoin', 'auto', '((r0 r1) r2)') if len(sources) == 3 else ('auto',))}'"]
         options += [f"jit='{rng.choice(('off', 'exact', 'bloom'))}'", f"share='{rng.choice(('on', 'on', 'off'))}'"]
         where = f" WHERE {' AND '.join(joins)}" if joins else ""
@@ -187,7 +204,9 @@ def random_events(rng: Random, queries: list[str]) -> list[Event]:
         for name in NAMES:
             if rng.random() < 0.6:
                 moment[name] = max(moment[name], max(moment.values()) - rng.choice((0, 5, 20))) + rng.random() * 4
-                times = [max(moment[name] - rng.random() * rng.choice((0, 3, 8)), 0.0) for _ in range(rng.randint(1, 5))]
+                times = [
+                    max(moment[name] - rng.random() * rng.choice((0, 3, 8)), 0.0) for _ in range(rng.randint(1, 5))
+                ]
                 # Whole seconds now and then: rows of equal time.
                 stamps = [int(t) * SECOND if rng.random() < 0.5 else int(t * SECOND) for t in times]
                 numbers = [number + i for i in rng.sample(range(len(stamps)), len(stamps))]
@@ -195,7 +214,11 @@ def random_events(rng: Random, queries: list[str]) -> list[Event]:
                 arrivals[name] = [(rng.randint(1, 3), n % 97, ts) for n, ts in zip(numbers, stamps, strict=True)]
         idle = frozenset(name for name in NAMES if name not in arrivals and rng.random() < 0.4)
         event = Event(arrivals, idle, closing=rng.random() < 0.05, restart=rng.random() < 0.15)
-        event.add = [name for name in queries if name not in {n for e in events for n in e.add} and (at == 0 or rng.random() < 0.1)]
+        event.add = [
+            name
+            for name in queries
+            if name not in {n for e in events for n in e.add} and (at == 0 or rng.random() < 0.1)
+        ]
         event.add = [name for name in event.add if at or rng.random() < 0.7]
         events.append(event)
         known = [n for e in events[:-1] for n in e.add if not any(n in e.drop for e in events)]
@@ -205,7 +228,8 @@ def random_events(rng: Random, queries: list[str]) -> list[Event]:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
 def test_each_query_delivers_in_every_epoch_what_it_delivers_alone(seed: int) -> None:
-    """Streams pause, fall idle, end and come back; queries come and go; the pipeline is written down and opened again."""
+    """Streams pause, fall idle, end and come back; queries come and go; the pipeline is written down and opened
+    again."""
     rng = Random(seed)
     script, names = random_script(rng)
     events = random_events(rng, names)

@@ -1,4 +1,5 @@
-"""A pipeline that is written down and opened again, after queries have come and gone: rows older than a query never count for it."""
+"""A pipeline that is written down and opened again, after queries have come and gone: rows older than a query never
+count for it."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.language import bind_script
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 
 STREAMS = """
@@ -43,7 +44,9 @@ class Kept:
     def save(self) -> None:
         taken = take_snapshot(self.pipeline)
         self.header = json.dumps(taken.header)
-        self.blocks = {name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()}
+        self.blocks = {
+            name: self.blocks[name] if name in self.blocks else block() for name, block in taken.blocks.items()
+        }
 
     def add(self, name: str) -> None:
         newest = self.pipeline.newest(self.queries[name])
@@ -69,13 +72,22 @@ def test_a_query_that_came_after_the_last_row_was_written(where: str) -> None:
     kept.open_again()
     (found,) = kept.step(23, 26)["later"]
     # 25 waits for the frontier; 22 and all before it are older than the query.
-    seen = [(a.second, b.second) for a, b in zip(found.column("st").to_pylist(), found.column("tt").to_pylist(), strict=True)]
+    seen = [
+        (a.second, b.second)
+        for a, b in zip(found.column("st").to_pylist(), found.column("tt").to_pylist(), strict=True)
+    ]
     expected = [(23, 23), (24, 23), (23, 24), (24, 24)]
     assert sorted(seen) == sorted(expected if "v = " not in where else [(23, 23), (24, 24)])
 
 
 def test_a_slot_that_was_given_to_another() -> None:
-    kept = Kept({"stays": PAIRS + " AND s.v >= 1", "goes": PAIRS + " AND s.v <= 1 AND t.v <= 1", "comes": PAIRS + " AND t.v < 2"})
+    kept = Kept(
+        {
+            "stays": PAIRS + " AND s.v >= 1",
+            "goes": PAIRS + " AND s.v <= 1 AND t.v <= 1",
+            "comes": PAIRS + " AND t.v < 2",
+        }
+    )
     for name in ("stays", "goes"):
         kept.pipeline.add_query(kept.queries[name])
     slot = kept.pipeline.queries["goes"].slot
@@ -103,7 +115,8 @@ def test_a_join_that_comes_again_has_no_lineage_of_the_one_before() -> None:
     kept.step(501, 510)
     kept.open_again()
     (found,) = kept.step(510, 513)["again"]
-    # The newest rows are 509, which waited, 510 and 511; each meets all rows of the other stream from 501 on, and they it.
+    # The newest rows are 509, which waited, 510 and 511; each meets all rows of the other stream from 501 on, and they
+    # it.
     assert len(found) == sum(2 * (at - 501) + 1 for at in (509, 510, 511))
 
 
@@ -122,7 +135,9 @@ def test_more_queries_than_a_word_has_bits() -> None:
 
 
 def test_columns_that_nobody_stored_before() -> None:
-    kept = Kept({"narrow": PAIRS, "wide": "SELECT s.v AS sv FROM s [RANGE 90 SECONDS], t [RANGE 90 SECONDS] WHERE s.v = t.v"})
+    kept = Kept(
+        {"narrow": PAIRS, "wide": "SELECT s.v AS sv FROM s [RANGE 90 SECONDS], t [RANGE 90 SECONDS] WHERE s.v = t.v"}
+    )
     kept.pipeline.add_query(kept.queries["narrow"])
     kept.step(0, 20)
     kept.add("wide")

@@ -1,4 +1,5 @@
-"""State of 2 GB in a process that may have 1 GB: with spilling the job ends with all results, without it for want of memory."""
+"""State of 2 GB in a process that may have 1 GB: with spilling the job ends with all results, without it for want of
+memory."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ SPILLS = {"memory_budget": "4 MB", "over_budget": "spill"}
 def opened(sql: str, **options: str) -> Session:
     session = Session()
     for name in "ab":
-        session.execute(f"CREATE STREAM {name} (k BIGINT, t STRING, x DOUBLE, ts TIMESTAMP) WITH (time = 'ts', rate = 1000)")
+        session.execute(
+            f"CREATE STREAM {name} (k BIGINT, t STRING, x DOUBLE, ts TIMESTAMP) WITH (time = 'ts', rate = 1000)"
+        )
     session.query("q", sql, **options)
     return session
 
@@ -36,7 +38,9 @@ def fed(session: Session, epochs: int = EPOCHS) -> list[int]:
         for name in "ab":
             ts = pa.array((epoch * ROWS + np.arange(ROWS)) * 1000).cast(pa.timestamp("us"))
             texts = pa.array([f"{number}-" + "long " * 8 for number in lots.integers(0, 20_000, ROWS)])
-            session.push(name, pa.table({"k": lots.integers(0, 20_000, ROWS), "t": texts, "x": lots.random(ROWS), "ts": ts}))
+            session.push(
+                name, pa.table({"k": lots.integers(0, 20_000, ROWS), "t": texts, "x": lots.random(ROWS), "ts": ts})
+            )
         session.step()
         held.append(session.stats()["state_bytes"])
     return held
@@ -87,7 +91,9 @@ def test_what_cannot_be_spilled_is_refused_or_told(caplog: pytest.LogCaptureFixt
     with Session() as session, caplog.at_level(logging.WARNING, "eddyline.spilling"):
         # Declared to be slow, and fast in fact: found out while running.
         for name in "ab":
-            session.execute(f"CREATE STREAM {name} (k BIGINT, t STRING, x DOUBLE, ts TIMESTAMP) WITH (time = 'ts', rate = 1)")
+            session.execute(
+                f"CREATE STREAM {name} (k BIGINT, t STRING, x DOUBLE, ts TIMESTAMP) WITH (time = 'ts', rate = 1)"
+            )
         session.query("q", JOIN, memory_budget="200 KB", over_budget="spill")
         fed(session, 6)
         over = session.pipeline.spilling.held - 200_000

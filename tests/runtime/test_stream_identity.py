@@ -1,4 +1,5 @@
-"""A checkpoint goes on only over the same streams: path, format and time column included, however the path is written."""
+"""A checkpoint goes on only over the same streams: path, format and time column included, however the path is
+written."""
 
 from __future__ import annotations
 
@@ -38,12 +39,16 @@ def keys() -> list[int]:
 def test_another_folder_with_files_of_the_same_names_is_refused(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new") == 2
     said = capsys.readouterr().err
-    assert "stream s is not the one in the checkpoint" in said and str(work / "old") in said and str(work / "new") in said
+    assert (
+        "stream s is not the one in the checkpoint" in said and str(work / "old") in said and str(work / "new") in said
+    )
     assert "symbolic link" in said
     assert run() == 0 and keys() == [1]
 
 
-@pytest.mark.parametrize(("change", "word"), [({"kind": "jsonl"}, "format: csv"), ({"time": "seen"}, "time column: ts")])
+@pytest.mark.parametrize(
+    ("change", "word"), [({"kind": "jsonl"}, "format: csv"), ({"time": "seen"}, "time column: ts")]
+)
 def test_another_format_or_time_column_is_refused(
     work: Path, capsys: pytest.CaptureFixture[str], change: dict[str, str], word: str
 ) -> None:

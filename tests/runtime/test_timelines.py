@@ -40,7 +40,10 @@ def test_a_filter_answers_at_once_whatever_a_stranger_waits_for() -> None:
         session.step()
         assert filtered.table().num_rows == 2
         stats = session.stats()
-        assert stats["frontiers"] == {"filtered": 4 * SECOND, "stranger": None, "silent": None} and stats["frontier"] is None
+        assert (
+            stats["frontiers"] == {"filtered": 4 * SECOND, "stranger": None, "silent": None}
+            and stats["frontier"] is None
+        )
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -50,7 +53,9 @@ def test_a_filter_on_shards_answers_at_once_whatever_a_stranger_waits_for(shards
     def table(*at: float) -> pa.Table:
         return pa.table({"k": [1] * len(at), "ts": pa.array([int(s * SECOND) for s in at], pa.timestamp("us"))})
 
-    text = ";\n".join([STREAM.format("a", ""), STREAM.format("b", ""), "CREATE QUERY filtered AS SELECT k FROM a WHERE k > 0"])
+    text = ";\n".join(
+        [STREAM.format("a", ""), STREAM.format("b", ""), "CREATE QUERY filtered AS SELECT k FROM a WHERE k > 0"]
+    )
     job = Simulated(text, str(tmp_path / "ck"), shards, Random(3))
     job.run({"a": table(1, 2)})
     assert job.table("filtered").num_rows == 1
@@ -160,7 +165,9 @@ def test_after_every_epoch_each_query_has_delivered_what_it_would_have_delivered
         windows = [rng.choice(("RANGE 9 SECONDS", "ROWS 3", "UNBOUNDED")) for _ in range(2)]
         texts[n + m] = f"SELECT x.ts AS t, y.ts AS u FROM {n} [{windows[0]}] x, {m} [{windows[1]}] y WHERE x.k = y.k"
         texts[f"n_{n}{m}"] = f"SELECT COUNT(*) AS n FROM {n} [ROWS 4] x, {m} [RANGE 6 SECONDS] y WHERE x.k = y.k"
-    texts["abc"] = "SELECT x.ts AS t FROM a [RANGE 9 SECONDS] x, b [ROWS 5] y, c [RANGE 9 SECONDS] z WHERE x.k = y.k AND y.k = z.k"
+    texts["abc"] = (
+        "SELECT x.ts AS t FROM a [RANGE 9 SECONDS] x, b [ROWS 5] y, c [RANGE 9 SECONDS] z WHERE x.k = y.k AND y.k = z.k"
+    )
     chosen = dict(rng.sample(sorted(texts.items()), 6))
     moment = dict.fromkeys(names, 0.0)
     epochs: list[tuple[float, dict[str, list[tuple[int, int]]]]] = []
@@ -203,7 +210,9 @@ def test_after_every_epoch_each_query_has_delivered_what_it_would_have_delivered
         now += pause
         heard |= dict.fromkeys(arriving, now)
         idle = frozenset(name for name in names if now - heard[name] >= 10)
-        told.append(Epoch({name: [{"k": k, "ts": ts} for k, ts in pushed] for name, pushed in arriving.items()}, idle=idle))
+        told.append(
+            Epoch({name: [{"k": k, "ts": ts} for k, ts in pushed] for name, pushed in arriving.items()}, idle=idle)
+        )
     streams = [Stream(name, lateness=lateness[name] * SECOND) for name in names]
     for name in chosen:
         if name.startswith("all_"):

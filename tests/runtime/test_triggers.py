@@ -11,7 +11,15 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.errors import UserError
-from eddyline.model.triggers import COMPONENTS, SinceLastRun, Trigger, is_due, propagate_triggers, purge_triggers, triggers_of
+from eddyline.model.triggers import (
+    COMPONENTS,
+    SinceLastRun,
+    Trigger,
+    is_due,
+    propagate_triggers,
+    purge_triggers,
+    triggers_of,
+)
 from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.settings import Settings
 from tests.spark.simulated import Simulated
@@ -25,7 +33,9 @@ SCRIPT = """
 
 
 def looks(session: Session) -> int:
-    return sum(one.looks for group in session.pipeline.groups.values() if (one := group.policy(Punctuations)) is not None)
+    return sum(
+        one.looks for group in session.pipeline.groups.values() if (one := group.policy(Punctuations)) is not None
+    )
 
 
 def close(session: Session, first: int, count: int) -> None:
@@ -49,8 +59,12 @@ def test_every_component_has_its_events() -> None:
     assert is_due(purge_triggers("100"), SinceLastRun(punctuations=100)) and not is_due(
         purge_triggers("100"), SinceLastRun(punctuations=99)
     )
-    assert is_due(purge_triggers("100"), SinceLastRun(asked=True)) and is_due(purge_triggers("auto"), SinceLastRun(idle=True, kept=9))
-    assert is_due(propagate_triggers("7"), SinceLastRun(new=7)) and not is_due(propagate_triggers("7"), SinceLastRun(new=6))
+    assert is_due(purge_triggers("100"), SinceLastRun(asked=True)) and is_due(
+        purge_triggers("auto"), SinceLastRun(idle=True, kept=9)
+    )
+    assert is_due(propagate_triggers("7"), SinceLastRun(new=7)) and not is_due(
+        propagate_triggers("7"), SinceLastRun(new=6)
+    )
     assert not is_due(propagate_triggers("2 seconds"), SinceLastRun(new=9, span=SECOND))
     assert str(Trigger("span", 2_500_000)) == "after 2.5 s of event time"
 
@@ -111,7 +125,9 @@ def test_joins_look_when_nothing_comes_in() -> None:
 
 
 def test_shards_get_other_triggers(tmp_path: Path) -> None:
-    job = Simulated(SCRIPT.replace("WITH (propagate = 'on')", ""), str(tmp_path), 2, Random(3), settings=Settings(purge="eager"))
+    job = Simulated(
+        SCRIPT.replace("WITH (propagate = 'on')", ""), str(tmp_path), 2, Random(3), settings=Settings(purge="eager")
+    )
     schema = pa.schema([("x", pa.int64()), ("ts", pa.timestamp("us"))])
 
     def batch(n: int) -> None:

@@ -22,7 +22,10 @@ def spark() -> Iterator[SparkSession]:
     # Workers import the engines of this folder by name.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     # What tests register workers may import too; in this process a test says for itself what it allows.
-    further = {"EDDYLINE_RECORD_KINDS": "tests.runtime.noted:Notes", "EDDYLINE_POLICIES": "tests.operators.hopeless:hopeless"}
+    further = {
+        "EDDYLINE_RECORD_KINDS": "tests.runtime.noted:Notes",
+        "EDDYLINE_POLICIES": "tests.operators.hopeless:hopeless",
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in further.items():
             patch.setenv(name, value)

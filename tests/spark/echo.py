@@ -1,7 +1,7 @@
 """The smallest engine that can stand where a pipeline stands: it keeps every row and hands out those that are new.
 
-What Spark does to a job (routing, retries, restarts, lost workers) can be seen on it without knowing what a join is: each
-row of each stream must come out exactly once, in the shard that keeps its books.
+What Spark does to a job (routing, retries, restarts, lost workers) can be seen on it without knowing what a join is:
+each row of each stream must come out exactly once, in the shard that keeps its books.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.plan.routing import HOME_BIT
-from eddyline.runtime.epoch import Epoch, Outcome
+from eddyline.plan.shards.routing import HOME_BIT
+from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.recovery.snapshot import Snapshot
 from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.shard.pipeline import ShardEngine
@@ -93,7 +93,9 @@ class EchoEngine:
 
 
 class EchoProcessor(ShardProcessor):
-    def open_engine(self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> ShardEngine:
+    def open_engine(
+        self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]
+    ) -> ShardEngine:
         return EchoEngine.open(layout, header, load)
 
 

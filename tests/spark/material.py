@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
-from eddyline.model.expression import Call, ColumnRef, Expression
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression
 from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
-from eddyline.plan.shares import route_all
+from eddyline.plan.shards.shares import route_all
 from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.settings import Settings
 
@@ -63,7 +63,11 @@ def query(name: str, references: str, *where: Expression, window: Window | None 
 
 
 def layout(
-    streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int, checkpoint: Path, settings: Settings | None = None
+    streams: Sequence[Stream],
+    queries: Sequence[BoundQuery],
+    shards: int,
+    checkpoint: Path,
+    settings: Settings | None = None,
 ) -> JobLayout:
     """A layout without a session: labels are the shards' numbers."""
     return JobLayout(

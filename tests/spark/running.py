@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from pyspark.sql import SparkSession
 
-from eddyline.connectors.sinks import MemorySink
+from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.language.job import Job
 from eddyline.runtime.spark.job.driver import SparkDriver
@@ -50,12 +50,15 @@ def check_removed(
     wanted: Mapping[str, Sequence[Any]],
     lost: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Run a script over rows in three files per stream: it gives the wanted results, and the lost rows are dead letters of stream a."""
+    """Run a script over rows in three files per stream: it gives the wanted results, and the lost rows are dead letters
+    of stream a."""
     for stream in bind_script(text).streams:
         os.mkdir(folder / stream.name)
         for number in range(3):
             part = rows[stream.name][30 * number : 30 * number + 30]
-            parquet.write_table(pa.Table.from_pylist(part, stream.schema.arrow), folder / stream.name / f"{number}.parquet")
+            parquet.write_table(
+                pa.Table.from_pylist(part, stream.schema.arrow), folder / stream.name / f"{number}.parquet"
+            )
     running, found = run_script(spark, text, folder / "checkpoint")
     for name, results in wanted.items():
         assert sorted(map(str, plain_rows([found[name]]))) == sorted(map(str, results)), name
@@ -72,12 +75,17 @@ def run_case(spark: SparkSession, case: Case, shards: int) -> Outcome:
             Path(directory, stream.name).mkdir()
             for number, epoch in enumerate([*case.epochs(), {}]):
                 rows: Sequence = epoch.get(stream.name, ())
-                parquet.write_table(case.arrow_rows(stream.name, rows), f"{directory}/{stream.name}/{number:06d}.parquet")
+                parquet.write_table(
+                    case.arrow_rows(stream.name, rows), f"{directory}/{stream.name}/{number:06d}.parquet"
+                )
         # Settings may stand before the streams: each stream's own statement says its name.
         memory, statements = "format='memory'", case.statements(directory)
         for stream in case.streams:
             declared = f"format='parquet', files_per_batch='1', path='{directory}/{stream.name}'"
-            named = [text.replace(memory, declared) if text.startswith(f"CREATE STREAM {stream.name} ") else text for text in statements]
+            named = [
+                text.replace(memory, declared) if text.startswith(f"CREATE STREAM {stream.name} ") else text
+                for text in statements
+            ]
             assert named != statements
             statements = named
         driver, results = run_script(spark, ";\n".join(statements), Path(directory, "checkpoint"), None, shards)
@@ -85,5 +93,7 @@ def run_case(spark: SparkSession, case: Case, shards: int) -> Outcome:
         found.results = {name: plain_rows([table]) for name, table in results.items()}
         for stream in case.streams:
             letters = plain_rows((driver.delivery.kept_dead or {}).get(stream.name, []))
-            found.dead[stream.name] = [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters]
+            found.dead[stream.name] = [
+                (str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in letters
+            ]
         return found

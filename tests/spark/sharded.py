@@ -16,12 +16,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from eddyline.connectors.files import read_table
+from eddyline.connectors.files.files import read_table
 from eddyline.connectors.memory import MemorySource
 from eddyline.language import bind_script
-from eddyline.operators.evaluate import Issues
-from eddyline.operators.own_functions import register
-from eddyline.plan.shares import route_all
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.expressions.own_functions import register
+from eddyline.plan.shards.shares import route_all
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
 from eddyline.runtime.spark.job.layout import JobLayout
@@ -71,7 +71,9 @@ class _Shard:
 
     def step(self, packets: list[Any]) -> Any:
         if self.random.random() < 0.4 and self.header != "null":
-            self.engine = ShardPipeline.open(self.layout, json.loads(self.header), lambda name: from_blob(self.blobs[name]))
+            self.engine = ShardPipeline.open(
+                self.layout, json.loads(self.header), lambda name: from_blob(self.blobs[name])
+            )
             self.engine.shard = self.number
         assembled = assemble(self.layout, packets, self.engine.bounds())
         self.engine.control(self.layout, assembled.control)
@@ -101,7 +103,11 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
                 rows = case.arrow_rows(kept.table.name, case.source(kept.table.name).rows_at(number))
                 parquet.write_table(rows, f"{directory}/{kept.table.name}.parquet")
                 again = keep(tables_folder(directory), kept.table, read_table(kept.table))
-                made.append(packer.control(json.dumps({"refresh": {"table": kept.table.name, "digest": again.digest}}).encode(), 1))
+                made.append(
+                    packer.control(
+                        json.dumps({"refresh": {"table": kept.table.name, "digest": again.digest}}).encode(), 1
+                    )
+                )
         for name, rows in (epoch or {}).items():
             source = MemorySource(layout.streams[layout.numbers[name]])
             source.push(case.arrow_rows(name, rows))

@@ -1,9 +1,10 @@
 """A Spark job without Spark: micro-batches, state that is committed or not, a driver that dies, in one process.
 
-Answer   `Simulated` runs a job with the real packer, processor, roster, ledger and delivery. What Spark itself does is played:
-         a batch's offsets are written down before it runs, state counts only when the batch is committed, and after a
-         crash the batch runs again over the same input.
-State    The checkpoint folder, the committed state of the shards, the sinks; a driver object that is thrown away by `crash`.
+Answer   `Simulated` runs a job with the real packer, processor, roster, ledger and delivery. What Spark itself does is
+         played: a batch's offsets are written down before it runs, state counts only when the batch is committed, and
+         after a crash the batch runs again over the same input.
+State    The checkpoint folder, the committed state of the shards, the sinks; a driver object that is thrown away by
+         `crash`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from eddyline.connectors.memory import MemorySource
-from eddyline.connectors.sinks import MemorySink
+from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import Job, bind_script
-from eddyline.operators.own_functions import register
-from eddyline.plan.migration import Migration
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.operators.expressions.own_functions import register
+from eddyline.plan.tree.migration import Migration
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import next_control, read_control, write_control
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.job import roster
@@ -101,7 +102,13 @@ class Driver:
 
 class Simulated:
     def __init__(
-        self, text: str, checkpoint: str, shards: int, random: Random, forgetful: float = 0.4, settings: Settings | None = None
+        self,
+        text: str,
+        checkpoint: str,
+        shards: int,
+        random: Random,
+        forgetful: float = 0.4,
+        settings: Settings | None = None,
     ) -> None:
         self.text, self.checkpoint, self.shards, self.random = text, checkpoint, shards, random
         self.forgetful = forgetful
@@ -179,7 +186,8 @@ class Simulated:
             self.run(crashes=crashes)
 
     def _deliver_until_crash(self, outcome: Any) -> None:
-        """Die somewhere in the middle of what is done between two batches: after some of the files have been written."""
+        """Die somewhere in the middle of what is done between two batches: after some of the files have been
+        written."""
         left = self.random.randrange(4)
 
         def write(checkpoint: str, record: Mapping[str, object]) -> int:
@@ -262,7 +270,8 @@ def _log(checkpoint: str, log: str, batch: int) -> None:
 
 
 def move_some(known: roster.SparkRoster, random: Random) -> int:
-    """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many groups."""
+    """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many
+    groups."""
     moved = 0
     for signature, group in list(known.model.groups.items()):
         if len(group.config.seats) > 1 and random.random() < 0.5:
@@ -275,7 +284,9 @@ def move_some(known: roster.SparkRoster, random: Random) -> int:
     return moved
 
 
-def run_simulated(case: Case, shards: int, random: Random, crashes: float = 0.0, moves: list[int] | None = None) -> Outcome:
+def run_simulated(
+    case: Case, shards: int, random: Random, crashes: float = 0.0, moves: list[int] | None = None
+) -> Outcome:
     """A case as one batch per epoch; with `moves`, plans are changed between them, and how many is noted."""
     with TemporaryDirectory() as directory:
         for table in case.tables:

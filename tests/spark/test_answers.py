@@ -19,7 +19,9 @@ FIRST = first_seed()
 
 @pytest.mark.spark
 @pytest.mark.property
-@pytest.mark.parametrize("seed", [pytest.param(FIRST + at, marks=pytest.mark.long if at >= CASES else ()) for at in range(2 * CASES)])
+@pytest.mark.parametrize(
+    "seed", [pytest.param(FIRST + at, marks=pytest.mark.long if at >= CASES else ()) for at in range(2 * CASES)]
+)
 def test_spark_equals_oracle(spark, seed: int) -> None:
     # Real time passes here: no stream falls idle.
     case = replace(random_case(Random(seed)), pauses=())

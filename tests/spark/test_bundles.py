@@ -28,7 +28,9 @@ def test_an_epoch_is_one_value() -> None:
 
 def test_large_epochs_are_several_values() -> None:
     rows = BUNDLE_BYTES // 8 // 3
-    bundles, contents = Bundles().after({f"b{n}": block(n, rows) for n in range(7)} | {"huge": block(9, 4 * rows)}, "t1")
+    bundles, contents = Bundles().after(
+        {f"b{n}": block(n, rows) for n in range(7)} | {"huge": block(9, 4 * rows)}, "t1"
+    )
     assert len(contents) == 5
     assert max(map(len, contents.values())) == len(contents[bundles.places["huge"].bundle])
     assert sorted(len(c) <= BUNDLE_BYTES for c in contents.values()) == [False, True, True, True, True]

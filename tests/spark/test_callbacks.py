@@ -11,7 +11,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import UserError
-from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control.control import ControlFolder
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +20,10 @@ def test_a_function_drops_adds_and_stops(spark, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
 
     def arrive(number: int) -> None:
-        rows = {"k": list(range(10 * number, 10 * number + 10)), "ts": pa.array([number * 1_000_000] * 10).cast(pa.timestamp("us"))}
+        rows = {
+            "k": list(range(10 * number, 10 * number + 10)),
+            "ts": pa.array([number * 1_000_000] * 10).cast(pa.timestamp("us")),
+        }
         parquet.write_table(pa.table(rows), tmp_path / "a" / f"{number}.parquet")
 
     arrive(0)
@@ -41,7 +44,11 @@ def test_a_function_drops_adds_and_stops(spark, tmp_path: Path) -> None:
 
             def note(table: pa.Table, session: Session = session, way: str = way) -> None:
                 heard.extend(table.column("k").to_pylist())
-                for call in (session.run, session.start, lambda: session.request("k, n FROM sums WHERE k = 3 GROUP BY k")):
+                for call in (
+                    session.run,
+                    session.start,
+                    lambda: session.request("k, n FROM sums WHERE k = 3 GROUP BY k"),
+                ):
                     with pytest.raises(UserError) as caught:
                         call()
                     said.append(caught.value.message)
@@ -62,7 +69,9 @@ def test_a_function_drops_adds_and_stops(spark, tmp_path: Path) -> None:
                 thread.join(240)
                 assert not thread.is_alive()
             session.stop()
-        assert {q["query"]: q["state"] for q in ControlFolder(str(tmp_path / "state")).state()["queries"]}.items() >= states[way].items()
+        assert {
+            q["query"]: q["state"] for q in ControlFolder(str(tmp_path / "state")).state()["queries"]
+        }.items() >= states[way].items()
         arrive(2 if way == "start" else 3)
     assert set(said) == {"the session is running already", "requests are answered between two batches"}
     # Each run ended after a batch with results, and the next one went on where it was.

@@ -1,4 +1,5 @@
-"""Queries over queries on several shards: drivers die, readers come and go, and the answers are those of one process."""
+"""Queries over queries on several shards: drivers die, readers come and go, and the answers are those of one
+process."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated
 
 SECOND = 1_000_000
-STREAMS = "".join(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', lateness = '2 seconds');" for name in "abc")
+STREAMS = "".join(
+    f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', lateness = '2 seconds');"
+    for name in "abc"
+)
 QUERIES = (
     "CREATE STREAM j AS SELECT a.k AS k, a.v AS v, b.v AS w FROM a [RANGE 5 SECONDS], b [RANGE 4 SECONDS] WHERE a.k = b.k",
     "CREATE QUERY groups AS SELECT k, count(*) AS n, sum(w) AS s FROM j GROUP BY k EMIT EVERY 2 SECONDS",
@@ -40,14 +44,18 @@ def epochs(rng: Random) -> list[dict[str, pa.Table]]:
         rows: dict[str, list[tuple[int, int, int]]] = {"a": [], "b": [], "c": []}
         for _ in range(rng.randint(1, 25)):
             now += rng.choice((0, 0, 1, 1, 3)) * SECOND // 2
-            rows[rng.choice("abc")].append((rng.randint(0, 4), rng.randint(0, 3), max(0, now - rng.choice((0, 0, 0, SECOND)))))
+            rows[rng.choice("abc")].append(
+                (rng.randint(0, 4), rng.randint(0, 3), max(0, now - rng.choice((0, 0, 0, SECOND))))
+            )
         found.append({name: table(of) for name, of in rows.items() if of})
     return found
 
 
 def table(rows: list[tuple[int, int, int]]) -> pa.Table:
     keys, values, times = zip(*rows, strict=True)
-    return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(values, pa.int64()), "ts": pa.array(times, pa.timestamp("us"))})
+    return pa.table(
+        {"k": pa.array(keys, pa.int64()), "v": pa.array(values, pa.int64()), "ts": pa.array(times, pa.timestamp("us"))}
+    )
 
 
 def counted(rows: list[dict]) -> Counter:
@@ -68,7 +76,9 @@ def test_spread_queries_over_queries_answer_as_one_process_does(block: int, tmp_
             session.run()
             expected = {name: plain_rows([session.queries[name].table()]) for name in NAMES}
         job = Simulated(STREAMS + ";".join(QUERIES), str(tmp_path / str(seed)), rng.choice((2, 3, 5)), rng)
-        assert {name: r.cells for name, r in job.driver.layout.routing.routings.items()} == dict.fromkeys(("_j", *NAMES), job.shards)
+        assert {name: r.cells for name, r in job.driver.layout.routing.routings.items()} == dict.fromkeys(
+            ("_j", *NAMES), job.shards
+        )
         for epoch in brought:
             job.run(epoch, crashes=0.3)
         job.run(closing=True, crashes=0.3)

@@ -63,7 +63,8 @@ CREATE QUERY last AS SELECT x.v AS first, y.v AS second FROM a [PARTITION BY k R
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_job_on_spark_goes_on_under_other_settings(spark, tmp_path: Path) -> None:
-    """Rows of a are stored by the first run; those of b come in the second, under settings that name all joins otherwise."""
+    """Rows of a are stored by the first run; those of b come in the second, under settings that name all joins
+    otherwise."""
 
     def write(stream: str, number: int, rows: list[tuple[int, int, int]]) -> None:
         (tmp_path / stream).mkdir(exist_ok=True)
@@ -72,7 +73,9 @@ def test_a_job_on_spark_goes_on_under_other_settings(spark, tmp_path: Path) -> N
         parquet.write_table(pa.table(columns), tmp_path / stream / f"{number}.parquet")
 
     def run(settings: str) -> None:
-        with Session(spark=spark, checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"), keep_results=False) as session:
+        with Session(
+            spark=spark, checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"), keep_results=False
+        ) as session:
             session.execute("SET shards = 2;" + settings + JOB.format(tmp_path))
             session.run(once=True)
 

@@ -27,7 +27,13 @@ def write(folder: Path, rate: int) -> None:
 
 
 def orders(*at: int) -> pa.Table:
-    return pa.table({"k": [second % 3 for second in at], "v": list(at), "ts": pa.array([s * SECOND for s in at]).cast(pa.timestamp("us"))})
+    return pa.table(
+        {
+            "k": [second % 3 for second in at],
+            "v": list(at),
+            "ts": pa.array([s * SECOND for s in at]).cast(pa.timestamp("us")),
+        }
+    )
 
 
 def text(folder: Path, refresh: str, stream: str) -> str:
@@ -46,7 +52,8 @@ def test_all_shards_change_at_the_same_instant(tmp_path: Path, crashes: float) -
         right = []
         for number in range(8):
             first = 10 * number
-            # The last two seconds of each batch wait for the next one, and meet the version that was there when they came.
+            # The last two seconds of each batch wait for the next one, and meet the version that was there when they
+            # came.
             job.run({"s": orders(*range(first, first + 10))}, crashes=crashes)
             right += [(v, number) for v in range(first, first + 10)]
             write(tmp_path, number + 1)
@@ -136,7 +143,9 @@ def test_a_look_that_finds_nothing_new_writes_no_record(tmp_path: Path) -> None:
         (tmp_path / "rates.parquet").write_bytes(whole)
         assert [looked() for _ in range(3)] == [1, 0, 0]
         job.settle()
-        assert {note["statistics"]["further"]["tables"]["rates"]["problem"] for note in job.driver.progress.notes.values()} == {""}
+        assert {
+            note["statistics"]["further"]["tables"]["rates"]["problem"] for note in job.driver.progress.notes.values()
+        } == {""}
     finally:
         job.close()
 
@@ -179,7 +188,9 @@ def test_a_bounded_run_ends_although_batches_take_longer_than_the_period(spark, 
             session.execute(text(tmp_path, "1 millisecond", f"format = 'parquet', path = '{tmp_path}/s'"))
             batches: list[object] = []
 
-            def note(look: object, session: Session = session, batches: list[object] = batches, rows: int = rows) -> None:
+            def note(
+                look: object, session: Session = session, batches: list[object] = batches, rows: int = rows
+            ) -> None:
                 batches.append(look)
                 if changes:
                     write(tmp_path, 1000 * rows + len(batches))

@@ -1,4 +1,5 @@
-"""`eddyline run --engine spark` as a user has it: Ctrl-C, SIGTERM, further runs, figures, and a table that was edited in between."""
+"""`eddyline run --engine spark` as a user has it: Ctrl-C, SIGTERM, further runs, figures, and a table that was edited
+in between."""
 
 from __future__ import annotations
 
@@ -33,7 +34,19 @@ def names(folder: Path, name: str) -> None:
 
 
 def command(folder: Path, *more: str) -> subprocess.Popen[str]:
-    arguments = ["run", "job.sql", "--engine", "spark", "--master", "local[2]", "--out", "out", "--checkpoint", "state", *more]
+    arguments = [
+        "run",
+        "job.sql",
+        "--engine",
+        "spark",
+        "--master",
+        "local[2]",
+        "--out",
+        "out",
+        "--checkpoint",
+        "state",
+        *more,
+    ]
     return subprocess.Popen(
         [sys.executable, "-m", "eddyline.cli", *arguments],
         cwd=folder,
@@ -69,7 +82,14 @@ def test_signals_end_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) ->
     assert "500 rows in" in said and "named: 499 results" in said
     figures = json.loads((tmp_path / "first.json").read_text())
     assert figures["results"] == {"named": 499, "copied": 499} and figures["rows_in"] == {"a": 500}
-    assert set(figures["stages"]) >= {"latestOffset", "walCommit", "queryPlanning", "addBatch", "commitOffsets", "triggerExecution"}
+    assert set(figures["stages"]) >= {
+        "latestOffset",
+        "walCommit",
+        "queryPlanning",
+        "addBatch",
+        "commitOffsets",
+        "triggerExecution",
+    }
     assert len(figures["stages"]["addBatch"]) == figures["epochs"] and "share 2" in figures["plan"]["copied"]
     # The table is the one that the checkpoint has, whatever lies in its file now.
     names(tmp_path, "now")

@@ -48,7 +48,12 @@ def feed(folder: Path, driver: SparkDriver, number: int) -> None:
     before = driver.progress.rows_in.get("a", 0), driver.progress.rows_in.get("b", 0)
     for name in "ab":
         write_files(folder / name, [f"{number}.parquet"], 100, first=100 * number)
-    wait(lambda: (driver.progress.rows_in.get("a", 0), driver.progress.rows_in.get("b", 0)) == (before[0] + 100, before[1] + 100))
+    wait(
+        lambda: (
+            (driver.progress.rows_in.get("a", 0), driver.progress.rows_in.get("b", 0))
+            == (before[0] + 100, before[1] + 100)
+        )
+    )
 
 
 def pairs(key: str, after: float, until: float) -> list[tuple[int, int]]:
@@ -95,12 +100,16 @@ def test_queries_of_a_running_job(spark, tmp_path: Path, capsys: pytest.CaptureF
     wait(lambda: listed(tmp_path, capsys)["by_v"] == ("dropped", 99_000, 299_000))
     driver.stop()
     found = results(tmp_path / "out", "by_v")
-    assert list(zip(found.column("av").to_pylist(), found.column("bv").to_pylist(), strict=True)) == [(v, v) for v in range(100, 300)]
+    assert list(zip(found.column("av").to_pylist(), found.column("bv").to_pylist(), strict=True)) == [
+        (v, v) for v in range(100, 300)
+    ]
     assert same_rows(parquet.read_table(tmp_path / "side"), found)
     assert results(tmp_path / "out", "late_a").column("v").to_pylist() == list(range(200))
     assert results(tmp_path / "out", "fresh").column("v").to_pylist() == list(range(200, 399))
     base = results(tmp_path / "out", "by_k")
-    assert sorted(zip(base.column("av").to_pylist(), base.column("bv").to_pylist(), strict=True)) == sorted(pairs("k", -1, 398))
+    assert sorted(zip(base.column("av").to_pylist(), base.column("bv").to_pylist(), strict=True)) == sorted(
+        pairs("k", -1, 398)
+    )
     assert results(tmp_path / "out", "counts").num_rows > 100
 
 
@@ -110,7 +119,9 @@ def test_a_session_that_runs(spark, tmp_path: Path) -> None:
     declared = "(k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts', format='parquet', path='{}')"
     heard: list[pa.Table] = []
     with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
-        session.execute("SET shards = 2;" + "".join(f"CREATE STREAM {name} {declared.format(tmp_path / name)};" for name in "ab"))
+        session.execute(
+            "SET shards = 2;" + "".join(f"CREATE STREAM {name} {declared.format(tmp_path / name)};" for name in "ab")
+        )
         every = session.query("every", "SELECT v FROM a")
         session.start()
         wait(lambda: session.stats()["rows_in"] == {"a": 100, "b": 100})

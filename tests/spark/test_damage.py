@@ -1,4 +1,5 @@
-"""Each kind of file in a checkpoint of a Spark job damaged in turn: one message with a hint and exit code 2, or a clean recovery.
+"""Each kind of file in a checkpoint of a Spark job damaged in turn: one message with a hint and exit code 2, or a clean
+recovery.
 
 Full disks and missing permissions are met in the same way: never a traceback, never "a fault of the engine".
 """
@@ -18,8 +19,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.state.sealed import sealed
@@ -57,12 +58,33 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "state": lambda c: max((c / "state" / "0" / "0").rglob("*.changelog"), key=lambda f: int(f.stem.split("_")[0])),
 }
 #: Folders, which are lost as a whole.
-FOLDERS = ("offsets/", "commits/", "state/", "eddyline/", "eddyline/files/", "eddyline/control/", "eddyline/layouts/", "eddyline/tables/")
-#: What a start does without, or writes anew: a batch whose commit is lost runs again, messages that no batch has read are said
-#: again. The JVM of these tests still has the state.
-RENEWED = {"begun", "layout", "book", "standing", "commit", "control", "state", "eddyline/control/", "eddyline/layouts/"}
+FOLDERS = (
+    "offsets/",
+    "commits/",
+    "state/",
+    "eddyline/",
+    "eddyline/files/",
+    "eddyline/control/",
+    "eddyline/layouts/",
+    "eddyline/tables/",
+)
+#: What a start does without, or writes anew: a batch whose commit is lost runs again, messages that no batch has read
+#: are said again. The JVM of these tests still has the state.
+RENEWED = {
+    "begun",
+    "layout",
+    "book",
+    "standing",
+    "commit",
+    "control",
+    "state",
+    "eddyline/control/",
+    "eddyline/layouts/",
+}
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
-    "bit": lambda content: content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 1]) + content[len(content) // 2 + 1 :],
+    "bit": lambda content: (
+        content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 1]) + content[len(content) // 2 + 1 :]
+    ),
     "truncated": lambda content: content[: len(content) * 2 // 3],
     "empty": lambda content: b"",
     "foreign": lambda content: b"PK\x03\x04 something else altogether\n" * 4,
@@ -83,7 +105,10 @@ LONG = [(kind, damage) for kind in KINDS for damage in DAMAGES if (kind, damage)
 LONG += [(folder, "missing") for folder in FOLDERS if (folder, "missing") not in SHORT]
 KINDS |= {folder: partial(_below, folder) for folder in FOLDERS}
 #: Only a job that was killed has results that are in no file.
-KINDS |= {"pending": lambda c: min((c / "eddyline" / "pending").iterdir()), "pending/": lambda c: c / "eddyline" / "pending"}
+KINDS |= {
+    "pending": lambda c: min((c / "eddyline" / "pending").iterdir()),
+    "pending/": lambda c: c / "eddyline" / "pending",
+}
 
 
 def _numbered(folder: Path) -> list[Path]:
@@ -118,7 +143,9 @@ def job(before: Path, tmp_path: Path) -> Path:
 
 
 def odd(folder: Path) -> list[int]:
-    found = [parquet.read_table(file).column("v").to_pylist() for file in sorted((folder / "out" / "odd").glob("*.parquet"))]
+    found = [
+        parquet.read_table(file).column("v").to_pylist() for file in sorted((folder / "out" / "odd").glob("*.parquet"))
+    ]
     return sorted(v for part in found for v in part)
 
 
@@ -200,7 +227,9 @@ def test_results_on_their_way_to_files_that_are_lost_are_named(spark, killed: Pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "damage"), [*(("pending", damage) for damage in DAMAGES), ("pending/", "missing"), ("commit", "missing")])
+@pytest.mark.parametrize(
+    ("kind", "damage"), [*(("pending", damage) for damage in DAMAGES), ("pending/", "missing"), ("commit", "missing")]
+)
 def test_after_a_kill_every_damage_is_named_or_mended(spark, killed: Path, kind: str, damage: str) -> None:
     check_damage(spark, killed, kind, damage, written=0)
 
@@ -214,9 +243,9 @@ def test_an_embedded_checkpoint_is_refused_and_stays(spark, tmp_path: Path) -> N
     with pytest.raises(CheckpointProblem, match="checkpoint of the engine embedded") as refused:
         run(spark, tmp_path)
     assert "--engine embedded continues it" in refused.value.hint and "--overwrite" not in refused.value.hint
-    assert {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file() and file.name != "lock"} == {
-        file: content for file, content in before.items() if file.name != "lock"
-    }
+    assert {
+        file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file() and file.name != "lock"
+    } == {file: content for file, content in before.items() if file.name != "lock"}
 
 
 def test_a_second_session_on_a_checkpoint_is_refused(spark, job: Path) -> None:
@@ -238,7 +267,9 @@ def test_the_checkpoint_is_private_and_results_are_not(spark, job: Path) -> None
         assert file.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_a_full_disk_is_one_message_and_the_same_command_goes_on(spark, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_message_and_the_same_command_goes_on(
+    spark, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The driver's own writes; `tests/fault` fills a real disk."""
     from eddyline.runtime.spark.job import shard_report
 
@@ -249,7 +280,11 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(spark, job: Pat
         patched.setattr(shard_report, "write_sealed", full)
         with pytest.raises(StateProblem, match="cannot be written") as refused:
             run(spark, job)
-    assert refused.value.exit_code == 2 and "No space left" in refused.value.detail and "the same command continues" in refused.value.hint
+    assert (
+        refused.value.exit_code == 2
+        and "No space left" in refused.value.detail
+        and "the same command continues" in refused.value.hint
+    )
     run(spark, job)
     assert odd(job) == list(range(1, 400, 2))
 
@@ -258,11 +293,14 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(spark, job: Pat
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("folder", ["state", "out"])
 def test_a_disk_that_is_really_full(spark, tmp_path: Path, folder: str) -> None:
-    """A small file system, which is enlarged a little after every failure. Without the right to mount one there is no failure."""
+    """A small file system, which is enlarged a little after every failure. Without the right to mount one there is no
+    failure."""
     write_files(tmp_path / "a", [f"{number}.parquet" for number in range(4)], 100)
     disk, pages, failures = tmp_path / folder, 1, 0
     disk.mkdir()
-    mounted = not subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "none", str(disk)], capture_output=True).returncode
+    mounted = not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={4 * pages}k", "none", str(disk)], capture_output=True
+    ).returncode
     try:
         while odd(tmp_path) != list(range(1, 400, 2)):
             try:
@@ -280,7 +318,16 @@ def test_a_disk_that_is_really_full(spark, tmp_path: Path, folder: str) -> None:
 
 
 def test_a_foreign_file_in_the_folders_is_not_ours(spark, job: Path) -> None:
-    for folder in ("", "eddyline", "eddyline/layouts", "eddyline/control", "eddyline/tables", "eddyline/standing", "control", "commits"):
+    for folder in (
+        "",
+        "eddyline",
+        "eddyline/layouts",
+        "eddyline/control",
+        "eddyline/tables",
+        "eddyline/standing",
+        "control",
+        "commits",
+    ):
         (job / "state" / folder / "notes of a colleague.txt").write_text("hello")
     ControlFolder(str(job / "state")).append(add_record("CREATE QUERY more AS SELECT v FROM a"))
     run(spark, job)

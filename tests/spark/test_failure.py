@@ -17,7 +17,9 @@ from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
 
 def through_the_jvm(problem: BaseException) -> RuntimeError:
     """What Spark makes of a worker's exception: text, with frames before and after."""
-    return RuntimeError(f"[STREAM_FAILED] org.apache.spark.SparkException: Job aborted\n\tat x.y.Z\n{problem}\n\tat a.b.C(D.scala:1)")
+    return RuntimeError(
+        f"[STREAM_FAILED] org.apache.spark.SparkException: Job aborted\n\tat x.y.Z\n{problem}\n\tat a.b.C(D.scala:1)"
+    )
 
 
 def test_an_error_of_ours_keeps_its_parts() -> None:
@@ -44,7 +46,9 @@ def test_what_spark_says_itself_is_one_line() -> None:
 
 def test_a_plan_is_no_cause() -> None:
     plan = "=== Streaming Query ===\nIdentifier: [id = 1]\nThread State: RUNNABLE\n\nLogical Plan:\n+- LocalRelation <empty>"
-    found = readable(RuntimeError(f"[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back.\n{plan}"))
+    found = readable(
+        RuntimeError(f"[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back.\n{plan}")
+    )
     assert found.detail.endswith("Python worker failed to connect back.")
     assert isinstance(found, StateProblem) and "the same command continues" in found.hint
 
@@ -53,7 +57,11 @@ def test_the_innermost_report_counts() -> None:
     with pytest.raises(RuntimeError) as caught, reported("looking for files"), reported("the lists of files"):
         raise CheckpointProblem("a.log is damaged", hint="restore it")
     found = readable(through_the_jvm(caught.value))
-    assert isinstance(found, CheckpointProblem) and found.message == "a.log is damaged" and found.detail == "the lists of files"
+    assert (
+        isinstance(found, CheckpointProblem)
+        and found.message == "a.log is damaged"
+        and found.detail == "the lists of files"
+    )
 
 
 def test_a_folder_that_has_gone_is_no_fault() -> None:
@@ -64,7 +72,9 @@ def test_a_folder_that_has_gone_is_no_fault() -> None:
     with pytest.raises(RuntimeError) as caught, reported("shard 1 of 2"):
         raise ConnectionResetError(104, "Connection reset by peer")
     assert isinstance(readable(through_the_jvm(caught.value)), Fault)
-    lost = readable(RuntimeError("boom\njava.io.FileNotFoundException: File file:/ck/state/0/0/3.changelog does not exist\n\tat x"))
+    lost = readable(
+        RuntimeError("boom\njava.io.FileNotFoundException: File file:/ck/state/0/0/3.changelog does not exist\n\tat x")
+    )
     assert isinstance(lost, CheckpointProblem) and "3.changelog" in lost.detail
 
 
@@ -128,10 +138,18 @@ class _Gone:
     ],
 )
 @pytest.mark.parametrize("stopping", [True, False])
-def test_a_signal_to_every_process_of_a_job_ends_it_in_order(tmp_path: Path, problem: Exception, stopping: bool) -> None:
+def test_a_signal_to_every_process_of_a_job_ends_it_in_order(
+    tmp_path: Path, problem: Exception, stopping: bool
+) -> None:
     closed: list[bool] = []
     driver = SparkDriver.__new__(SparkDriver)
-    driver.query, driver.reporter, driver.roster, driver.asked, driver._stopping = _Gone(problem), None, None, (), stopping  # type: ignore[assignment]
+    driver.query, driver.reporter, driver.roster, driver.asked, driver._stopping = (
+        _Gone(problem),
+        None,
+        None,
+        (),
+        stopping,
+    )  # type: ignore[assignment]
     driver._last_control, driver.clock, driver.progress, driver.ended = 0, WallClock(), StreamProgress(), False
     driver.layout = SimpleNamespace(checkpoint=str(tmp_path))  # type: ignore[assignment]
     driver.idle = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.sinks import MemorySink
+from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.runtime.spark.ingest.control import next_control, read_control
 from eddyline.runtime.spark.ingest.idle import IdleWatch
@@ -35,7 +35,9 @@ def following(spark, tmp_path: Path, idle: str = "") -> tuple[SparkDriver, Memor
         "CREATE QUERY same AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
         "CREATE QUERY all_a AS SELECT v FROM a; CREATE QUERY all_b AS SELECT v FROM b;"
     )
-    layout = make_layout(spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2))
+    layout = make_layout(
+        spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2)
+    )
     running, sink = SparkDriver(spark, layout, out=str(tmp_path / "out")), MemorySink()
     running.add_queries(job.catalog, {"same": [sink]})
     return running, sink

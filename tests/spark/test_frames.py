@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.sinks import MemorySink
+from eddyline.connectors.results.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
 from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
@@ -29,13 +29,19 @@ DECLARED = "(k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time='ts', lateness='10 sec
 def test_a_frame_beside_files(spark, tmp_path: Path) -> None:
     write_files(tmp_path / "frames", [f"{i}.parquet" for i in range(4)], 250)
     write_files(tmp_path / "b", ["0.parquet", "1.parquet"], 500)
-    frame = spark.readStream.schema("k long, v long, ts timestamp").option("maxFilesPerTrigger", 3).parquet(str(tmp_path / "frames"))
+    frame = (
+        spark.readStream.schema("k long, v long, ts timestamp")
+        .option("maxFilesPerTrigger", 3)
+        .parquet(str(tmp_path / "frames"))
+    )
     assert frame_schema("a", frame) == SCHEMA
     job = bind_script(
         f"CREATE STREAM a {DECLARED}; CREATE STREAM b {DECLARED.replace('time=', f'''format='parquet', path='{tmp_path}/b', time=''')};"
         "CREATE QUERY same AS SELECT a.v AS av, b.v AS bv FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.v = b.v;"
     )
-    layout = make_layout(spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2))
+    layout = make_layout(
+        spark, str(tmp_path / "checkpoint"), job.streams, job.queries, settings=replace(job.settings, shards=2)
+    )
     running, sink = SparkDriver(spark, layout, frames={"a": frame}), MemorySink()
     running.add_queries(job.catalog, {"same": [sink]})
     progress = running.run()
@@ -57,8 +63,11 @@ def test_a_column_without_a_type_of_ours_is_refused(spark) -> None:
 
 
 @pytest.mark.long
-def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A batch that runs again takes out the rows that were too far ahead when it was planned, whatever the clock says now."""
+def test_rows_of_a_frame_and_of_files_that_are_far_ahead(
+    spark, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch that runs again takes out the rows that were too far ahead when it was planned, whatever the clock says
+    now."""
     state = str(tmp_path / "checkpoint")
     ahead = DECLARED.replace("time=", "most_ahead='1 hour', time=")
     files = "format='parquet', path='{}', time="
@@ -77,7 +86,9 @@ def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, 
     def follow(batches: int) -> int:
         """Run until so many batches are committed; returns the number of the last one."""
         frame = spark.readStream.schema("k long, v long, ts timestamp").parquet(str(tmp_path / "frames"))
-        layout = make_layout(spark, state, job.streams, job.queries, settings=replace(job.settings, shards=2, output_files="each"))
+        layout = make_layout(
+            spark, state, job.streams, job.queries, settings=replace(job.settings, shards=2, output_files="each")
+        )
         driver = SparkDriver(spark, layout, out=str(tmp_path / "out"), frames={"a": frame})
         driver.add_queries(job.catalog)
         driver.start()
@@ -95,12 +106,15 @@ def test_rows_of_a_frame_and_of_files_that_are_far_ahead(spark, tmp_path: Path, 
     began = clock()
     write("0.parquet", [began - timedelta(hours=1)])
     before = follow(1)
-    # The third row is too far ahead when the batch first reads it, however slow the machine is, and no longer when the batch runs again.
+    # The third row is too far ahead when the batch first reads it, however slow the machine is, and no longer when the
+    # batch runs again.
     now, soon = clock(), max(timedelta(seconds=30), 3 * (clock() - began))
     write("1.parquet", [now, datetime.max, now + timedelta(hours=1) + soon, now + timedelta(minutes=30)])
     last = follow(before + 2)
     dead = found()
-    assert [len(reasons) for reasons in dead] == [2, 2] and all("ahead: event time lies after" in r for rs in dead for r in rs)
+    assert [len(reasons) for reasons in dead] == [2, 2] and all(
+        "ahead: event time lies after" in r for rs in dead for r in rs
+    )
     assert [r.getMessage().split(" has")[0] for r in caplog.records if "most_ahead" in r.getMessage()] == ["stream c"]
     # As a kill leaves it before Spark notes that the batch is done.
     for name in (f"{last}", f".{last}.crc"):

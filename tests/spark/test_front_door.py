@@ -11,7 +11,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import BindingProblem, SettingProblem, SourceProblem, Unsupported, UserError
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures.report import Report
 from eddyline.runtime.spark.job import guest
 from eddyline.runtime.spark.job.shard_report import spark_state
 from tests.spark.material import write_files
@@ -57,11 +57,17 @@ def test_a_session_from_start_to_end(spark, data: Path) -> None:
             session.set("shards", 2)
             declared(session, spark, data)
             same = session.query("same", SAME)
-            session.execute("CREATE QUERY odd AS SELECT v, ts FROM a WHERE v % 2 = 1; CREATE SINK kept FOR odd WITH (format='memory')")
+            session.execute(
+                "CREATE QUERY odd AS SELECT v, ts FROM a WHERE v % 2 = 1; CREATE SINK kept FOR odd WITH (format='memory')"
+            )
             session.on_results("odd", lambda table, batch: heard.append((table.num_rows, batch)), numbered=True)
             session.observe(lambda look: seen.append(look()))
             plan = same.explain()
-            assert "attribute {a.v, b.v}  share 2" in plan and "expected rows per shard" in plan and "replication 1" in plan
+            assert (
+                "attribute {a.v, b.v}  share 2" in plan
+                and "expected rows per shard" in plan
+                and "replication 1" in plan
+            )
             session.run()
             assert same.table().column("av").to_pylist() == list(range(1000)) and same.table().num_rows == 0
             assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
@@ -104,7 +110,9 @@ def test_results_stream_on(spark, data: Path) -> None:
     """A job in the background, its results read by another streaming query as they come."""
     with Session(spark=spark, out=str(data / "out"), checkpoint=str(data / "checkpoint")) as session:
         session.set("shards", 2)
-        session.execute(f"CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{data}/b', time='ts')")
+        session.execute(
+            f"CREATE STREAM b (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{data}/b', time='ts')"
+        )
         odd = session.query("odd", "SELECT v FROM b WHERE v % 2 = 1")
         further = odd.to_dataframe(streaming=True).groupBy().count()
         counting = further.writeStream.outputMode("complete").format("memory").queryName("counted").start()
@@ -152,7 +160,9 @@ def test_what_cannot_work_is_said_before_the_start(spark, data: Path, monkeypatc
     session.execute("CREATE STREAM pushed (v BIGINT, ts TIMESTAMP) WITH (time='ts')")
     with pytest.raises(UserError, match="no source on Spark"):
         session.run()
-    session.execute("DROP STREAM pushed; CREATE STREAM nowhere (v BIGINT, ts TIMESTAMP) WITH (time='ts', path='no/such/folder')")
+    session.execute(
+        "DROP STREAM pushed; CREATE STREAM nowhere (v BIGINT, ts TIMESTAMP) WITH (time='ts', path='no/such/folder')"
+    )
     for start in (session.run, session.start):
         with pytest.raises(SourceProblem, match="no/such/folder, from which stream nowhere is read, does not exist"):
             start()
@@ -165,7 +175,10 @@ def test_what_cannot_work_is_said_before_the_start(spark, data: Path, monkeypatc
     for answer, message in [
         ([("w1", "0.0.1", True), ("w2", "0.2.0", True)], "workers have eddyline 0.2.0, this program has 0.0.1"),
         ([("w1", "0.0.1", False)], "do not see the checkpoint"),
-        (RuntimeError("pickle…\nModuleNotFoundError: No module named 'eddyline'\n at java.lang…"), "Python of Spark's workers"),
+        (
+            RuntimeError("pickle…\nModuleNotFoundError: No module named 'eddyline'\n at java.lang…"),
+            "Python of Spark's workers",
+        ),
     ]:
         with pytest.raises(SettingProblem, match=message):
             guest.check_workers(_Answering(answer), str(data))  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Many micro-batches cost no more than few: memory of driver, workers and JVM, folders, and time per batch.
 
-Time is that of the processors (driver, JVM and workers together). Other processes on the same cores make every instruction slower: the time
-of a fixed piece of work after every batch is printed beside it, and says whether the machine was quiet.
+Time is that of the processors (driver, JVM and workers together). Other processes on the same cores make every
+instruction slower: the time of a fixed piece of work after every batch is printed beside it, and says whether the
+machine was quiet.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.language import bind_script
-from eddyline.runtime.memory import resident_bytes
+from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import job_report, make_layout
 from eddyline.runtime.spark.job.progress import StreamProgress
@@ -36,7 +37,8 @@ CREATE QUERY per_second AS SELECT date_trunc('second', ts) AS second, COUNT(*) A
 CREATE QUERY changes AS SELECT k, COUNT(*) AS n FROM a [RANGE 20 MILLISECONDS] GROUP BY k;
 """
 ROWS = 10
-#: Batches after which Spark's own lists (progress, jobs, stages, SQL executions, versions of state) are full: the longest has 100 entries.
+#: Batches after which Spark's own lists (progress, jobs, stages, SQL executions, versions of state) are full: the
+#: longest has 100 entries.
 FULL = 100
 #: The heap at rest after the last batch, by that after the first `FULL` batches.
 HEAP = 1.1
@@ -103,9 +105,10 @@ def grown(spark, folder: Path, batches: int, text: str = JOB) -> tuple[Measured,
 def heap_at_rest(spark, enough: float = 0) -> int:
     """Bytes that the JVM holds while no batch runs, when the collector finds nothing more.
 
-    Threads of Spark let go of what has ended some time later: the cleaner of broadcasts after a collection, state after a minute. A fast
-    machine has run hundreds of batches by then. So a heap above `enough` gets three minutes: what leaks stays for longer.
-    The data frame of a batch stays in the JVM, with its plan, until Python has collected the object that stands for it.
+    Threads of Spark let go of what has ended some time later: the cleaner of broadcasts after a collection, state after
+    a minute. A fast machine has run hundreds of batches by then. So a heap above `enough` gets three minutes: what
+    leaks stays for longer. The data frame of a batch stays in the JVM, with its plan, until Python has collected the
+    object that stands for it.
     """
     gc.collect()
     runtime, least, rounds = spark._jvm.java.lang.Runtime.getRuntime(), sys.maxsize, 0
@@ -120,7 +123,8 @@ def heap_at_rest(spark, enough: float = 0) -> int:
 
 
 def size_at_rest(folder: Path) -> tuple[int, int]:
-    """What is there once Spark has removed old state, which it does once a minute: a fast machine has run hundreds of batches by then."""
+    """What is there once Spark has removed old state, which it does once a minute: a fast machine has run hundreds of
+    batches by then."""
     until = monotonic() + 180
     while size(folder)[0] > FILES and monotonic() < until:
         sleep(1)
@@ -170,8 +174,12 @@ def check_memory(found: Measured, driver: SparkDriver) -> None:
         early, late = found.tenths(name)
         assert late <= 1.05 * early, f"{name}: {early:,.0f} bytes in the second tenth, {late:,.0f} in the last"
     early, late = found.heap
-    assert late <= HEAP * early, f"heap at rest: {early:,} bytes after {FULL} batches or a tenth, {late:,} after the last"
-    assert found.folders[-1][0] <= FILES and len(os.listdir(Path(driver.layout.checkpoint) / "eddyline" / "standing")) <= 5
+    assert late <= HEAP * early, (
+        f"heap at rest: {early:,} bytes after {FULL} batches or a tenth, {late:,} after the last"
+    )
+    assert (
+        found.folders[-1][0] <= FILES and len(os.listdir(Path(driver.layout.checkpoint) / "eddyline" / "standing")) <= 5
+    )
     figures = job_report(driver).as_json()
     newest = min(1000, figures["epochs"])
     assert len(figures["epoch_seconds"]) == len(figures["worker_bytes"]) == len(figures["stages"]["addBatch"]) == newest
@@ -189,10 +197,16 @@ def test_two_hundred_micro_batches(spark, tmp_path: Path) -> None:
 def test_two_thousand_micro_batches(spark, tmp_path: Path) -> None:
     write_files(tmp_path / "a", [f"{number:05d}.parquet" for number in range(2000)], ROWS)
     found, driver = grown(spark, tmp_path, 2000)
-    print({name: found.by_tenths(name) for name in ("driver", "workers", "seconds", "rounds")}, found.folders[200::200], found.heap)
+    print(
+        {name: found.by_tenths(name) for name in ("driver", "workers", "seconds", "rounds")},
+        found.folders[200::200],
+        found.heap,
+    )
     check_memory(found, driver)
     early, late = found.tenths("seconds")
-    assert late <= 1.05 * early, f"{early:.3f} s of processor time per batch in the second tenth, {late:.3f} s in the last"
+    assert late <= 1.05 * early, (
+        f"{early:.3f} s of processor time per batch in the second tenth, {late:.3f} s in the last"
+    )
     # Folders come to rest: what the last half adds is nothing.
     assert found.folders[-1][0] <= 1.05 * max(files for files, _ in found.folders[:1000])
 
@@ -219,7 +233,9 @@ def write_auctions(folder: Path, seconds: int) -> None:
         items, now = np.arange(at * OPENED, (at + 1) * OPENED), at * 1_000_000
         ts = pa.array(now + np.arange(OPENED)).cast(pa.timestamp("us"))
         closes = pa.array(np.full(OPENED, now + 4_000_000)).cast(pa.timestamp("us"))
-        parquet.write_table(pa.table({"item": items, "closes": closes, "ts": ts}), folder / "auctions" / f"{at:05d}.parquet")
+        parquet.write_table(
+            pa.table({"item": items, "closes": closes, "ts": ts}), folder / "auctions" / f"{at:05d}.parquet"
+        )
         numbers = rng.integers(0, 10_000, BIDS)
         bids = {
             "item": np.maximum(items[0] - rng.integers(0, 3 * OPENED, BIDS), 0),
@@ -239,7 +255,9 @@ def test_memory_is_flat_over_sixteen_times_the_length_where_punctuations_close(s
     found, driver = grown(spark, tmp_path, length * times, AUCTIONS)
     rows = job_report(driver).as_json()["peak_stored_rows"]
     early, late = median(found.workers[length // 2 : length]), median(found.workers[-length:])
-    print(f"workers: {early / 1e6:.0f} MB after {length} batches, {late / 1e6:.0f} MB after {length * times}; at most {rows:,} rows stored")
+    print(
+        f"workers: {early / 1e6:.0f} MB after {length} batches, {late / 1e6:.0f} MB after {length * times}; at most {rows:,} rows stored"
+    )
     print([round(size / 1e6) for size in found.workers])
     assert late <= 1.2 * early
     assert rows <= 2 * 6 * (BIDS + OPENED)

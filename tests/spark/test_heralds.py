@@ -11,8 +11,8 @@ import pytest
 
 from eddyline.errors import Unsupported
 from eddyline.language import bind_script
-from eddyline.model.herald import KIND, TEXT
-from eddyline.model.records import Records
+from eddyline.model.records.herald import KIND, TEXT
+from eddyline.model.records.records import Records
 from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
@@ -60,7 +60,8 @@ TWO = """
 
 
 def test_a_number_of_rows_is_heralded_in_the_file_and_a_span_of_time_at_any_time(tmp_path: Path) -> None:
-    """The statement makes the rows of a counted: every shard has some of them and knows their numbers. The rows of b are not."""
+    """The statement makes the rows of a counted: every shard has some of them and knows their numbers. The rows of b
+    are not."""
     job = Simulated(TWO, str(tmp_path), 3, Random(1))
     for _ in range(2):
         say(str(tmp_path), bind_script(TWO).records)
@@ -74,7 +75,8 @@ def test_a_number_of_rows_is_heralded_in_the_file_and_a_span_of_time_at_any_time
             say_now(layout, [Records.one("b", KIND, 3 * SECOND, {TEXT: "v < 50 FOR 1 SECONDS"})])
             say_now(layout, [Records.one("a", KIND, 4 * SECOND, {TEXT: "v < 50 FOR 7 ROWS"})])
     job.run(closing=True)
-    # The first seven rows after a place: of ten that come together, 50 and 60 break the herald; a span of a second holds five of them.
+    # The first seven rows after a place: of ten that come together, 50 and 60 break the herald; a span of a second
+    # holds five of them.
     assert sorted(int(values["v"]) for _, values in job.letters("a")) == [51, 55, 61, 65]
     assert sorted(int(values["v"]) for _, values in job.letters("b")) == [54, 64, 74, 84, 94]
     assert len(plain_rows([job.table("equal")])) == 60 - 9

@@ -21,7 +21,9 @@ def java(folder: Path, says: str) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize(("says", "version"), [('openjdk version "17.0.15" 2025', 17), ('java version "1.8.0_402"', 8), ("nonsense", 0)])
+@pytest.mark.parametrize(
+    ("says", "version"), [('openjdk version "17.0.15" 2025', 17), ('java version "1.8.0_402"', 8), ("nonsense", 0)]
+)
 def test_the_version_of_a_java(tmp_path: Path, says: str, version: int) -> None:
     assert java_version(java(tmp_path / "home", says)) == version
 
@@ -66,7 +68,11 @@ echo 'openjdk version "21.0.1"' >&2; for word; do echo "$word"; done
     (home / "bin" / "java").chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(home))
     ours = suitable_java()
-    assert ours != str(home) and Path(ours, "release").read_text() == "RELEASE" and Path(ours).stat().st_mode & 0o777 == 0o700
+    assert (
+        ours != str(home)
+        and Path(ours, "release").read_text() == "RELEASE"
+        and Path(ours).stat().st_mode & 0o777 == 0o700
+    )
     words = ["-Dx=a b", "--add-modules=other", "*", "", "'", '"$HOME"', "-cp", "é"]
     asked = [os.path.join(ours, "bin", "java"), words[0], "--add-modules=jdk.incubator.vector", *words[1:]]
     said = subprocess.run(asked, capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ import pytest
 
 from eddyline.errors import CheckpointProblem
 from eddyline.language import bind_script
-from eddyline.language.long_lists import LONG
+from eddyline.language.text.long_lists import LONG
 from eddyline.runtime.spark.ingest.control import forget_control, next_control, read_control, write_control
 from eddyline.runtime.spark.job.document import from_document, kinds_of, to_document
 from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, _open
@@ -36,12 +36,28 @@ CREATE QUERY every AS SELECT k, MAX(ts) AS last FROM b [RANGE 1 HOUR] WHERE ts >
 def layout(tmp_path: Path) -> JobLayout:
     (tmp_path / "t.csv").write_text("k,name\n1,one\n2,two\n")
     job = bind_script(SCRIPT.replace("{folder}", str(tmp_path)))
-    return settled(str(tmp_path / "ck"), job.streams, job.queries, job.tables, job.settings, lambda n, steps: tuple(range(n * steps)), 2)
+    return settled(
+        str(tmp_path / "ck"),
+        job.streams,
+        job.queries,
+        job.tables,
+        job.settings,
+        lambda n, steps: tuple(range(n * steps)),
+        2,
+    )
 
 
 def settle(layout: JobLayout) -> JobLayout:
     tables = [found.table for found in layout.tables]
-    return settled(layout.checkpoint, layout.streams, layout.queries, tables, layout.settings, lambda n, steps: tuple(range(n * steps)), 2)
+    return settled(
+        layout.checkpoint,
+        layout.streams,
+        layout.queries,
+        tables,
+        layout.settings,
+        lambda n, steps: tuple(range(n * steps)),
+        2,
+    )
 
 
 def test_a_layout_comes_back_as_it_was(layout: JobLayout) -> None:
@@ -56,18 +72,25 @@ def test_a_deep_condition_is_a_long_list(tmp_path: Path) -> None:
     job = bind_script(
         f"CREATE STREAM b (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT k FROM b WHERE {terms};"
     )
-    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2)
+    made = settled(
+        str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2
+    )
     assert PackedLayout.of(made).open() == made
 
 
 def test_long_lists_of_every_form_come_back(tmp_path: Path) -> None:
     forms = {"k": "{}", "v": "{}.5", "m": "{}.25", "s": "'it''s {}'", "ts": "'2020-01-01 00:00:00.{:06d}'"}
     lists = {column: ", ".join(form.format(n) for n in range(LONG)) for column, form in forms.items()}
-    queries = [f"CREATE QUERY of_{column} AS SELECT k FROM b WHERE {column} IN ({found});" for column, found in lists.items()]
+    queries = [
+        f"CREATE QUERY of_{column} AS SELECT k FROM b WHERE {column} IN ({found});" for column, found in lists.items()
+    ]
     job = bind_script(
-        "CREATE STREAM b (k BIGINT, v DOUBLE, m DECIMAL(9, 2), s STRING, ts TIMESTAMP) WITH (time='ts');" + "\n".join(queries)
+        "CREATE STREAM b (k BIGINT, v DOUBLE, m DECIMAL(9, 2), s STRING, ts TIMESTAMP) WITH (time='ts');"
+        + "\n".join(queries)
     )
-    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2)
+    made = settled(
+        str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2
+    )
     again = PackedLayout.of(made).open()
     assert again == made
     assert sum("Literals" in repr(query) for query in again.queries) == len(forms)
@@ -80,7 +103,13 @@ def test_only_classes_of_the_list_are_made(layout: JobLayout) -> None:
         spoiled = {"root": document["root"], "nodes": [[kind, "touch /tmp/x"], *document["nodes"]]}
         with pytest.raises(ValueError, match="is not a JobLayout"):
             from_document(JobLayout, spoiled)
-    for wrong in ({}, [], {"root": [0], "nodes": []}, {"root": [0], "nodes": [["tuple", [7]]]}, {"root": [0], "nodes": [["decimal", "x"]]}):
+    for wrong in (
+        {},
+        [],
+        {"root": [0], "nodes": []},
+        {"root": [0], "nodes": [["tuple", [7]]]},
+        {"root": [0], "nodes": [["decimal", "x"]]},
+    ):
         with pytest.raises(ValueError, match="is not a JobLayout"):
             from_document(JobLayout, wrong)
     assert all(kind.__module__.startswith("eddyline.") for kind in kinds_of(JobLayout).values())
@@ -105,7 +134,9 @@ def test_planted_files_run_nothing(layout: JobLayout, tmp_path: Path) -> None:
         packed.path: packed.open,
         os.path.join(os.path.dirname(packed.path), "book.json"): lambda: packed.at(3),
         layout.tables[0].path: layout.tables[0].rows,
-        os.path.join(layout.checkpoint, "eddyline", "control", f"{number:012d}.json"): lambda: read_control(layout.checkpoint, number),
+        os.path.join(layout.checkpoint, "eddyline", "control", f"{number:012d}.json"): lambda: read_control(
+            layout.checkpoint, number
+        ),
         os.path.join(layout.checkpoint, "eddyline", "ledger.json"): lambda: settle(layout),
     }
     for path, open_it in opened.items():
@@ -132,7 +163,11 @@ def test_damage_is_named(layout: JobLayout, damage) -> None:
     for path, open_it, held in (
         (packed.path, packed.open, "layout of the job"),
         (layout.tables[0].path, layout.tables[0].rows, "rows of table t"),
-        (os.path.join(layout.checkpoint, "eddyline", "ledger.json"), lambda: settle(layout), "shards, streams and queries"),
+        (
+            os.path.join(layout.checkpoint, "eddyline", "ledger.json"),
+            lambda: settle(layout),
+            "shards, streams and queries",
+        ),
     ):
         _open.cache_clear()
         Path(path).write_bytes(damage(Path(path).read_bytes()))

@@ -11,7 +11,7 @@ import pytest
 
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
-from eddyline.plan.shares import route_all
+from eddyline.plan.shards.shares import route_all
 from eddyline.runtime.spark.job.ledger import CONTROL, FORMAT, Ledger, LedgerEntry, ledger_path
 from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.state.sealed import read_sealed, write_sealed
@@ -51,7 +51,11 @@ def test_a_query_may_be_missing(tmp_path: Path) -> None:
 def test_what_control_brought_and_took_is_not_for_the_job_to_say(tmp_path: Path) -> None:
     ledger = written(tmp_path)
     ledger.queries["more"] = LedgerEntry("SELECT 1", origin=CONTROL)
-    ledger.queries["old"].state, ledger.queries["old"].dropped_by, ledger.queries["old"].final = "dropped", CONTROL, True
+    ledger.queries["old"].state, ledger.queries["old"].dropped_by, ledger.queries["old"].final = (
+        "dropped",
+        CONTROL,
+        True,
+    )
     assert ledger.settle(STREAMS, [OLD], 4) == []
     assert ledger.queries["more"].state == "running" and list(ledger.routed) == ["more"]
 

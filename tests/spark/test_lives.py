@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control.control import ControlFolder
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
@@ -44,7 +44,9 @@ class RunningJob(Protocol):
 
     def move_some(self) -> int: ...
 
-    def run(self, rows: Mapping[str, pa.Table] | None = None, *, closing: bool = False, crashes: float = 0.0) -> None: ...
+    def run(
+        self, rows: Mapping[str, pa.Table] | None = None, *, closing: bool = False, crashes: float = 0.0
+    ) -> None: ...
 
     def listed(self) -> dict[str, tuple[str, int | None, int | None]]: ...
 
@@ -60,7 +62,8 @@ Begin = Callable[[str, Path], RunningJob]
 
 
 def check_lives(case: Case, lives: Sequence[Life], settings: str, begin: Begin, crashes: float = 0.0) -> None:
-    """Add and drop queries before their epochs; compare each with its own answer over the instants that the job says."""
+    """Add and drop queries before their epochs; compare each with its own answer over the instants that the job
+    says."""
     with TemporaryDirectory() as directory:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
@@ -89,9 +92,16 @@ def check_lives(case: Case, lives: Sequence[Life], settings: str, begin: Begin, 
     for life in lives:
         query = case.query(life.spec)
         _, start, stop = listed[life.spec.name]
-        rows = [canonical([row[name] for name in (*(n for n, _ in query.outputs), "_ts")]) for row in results[life.spec.name]]
+        rows = [
+            canonical([row[name] for name in (*(n for n, _ in query.outputs), "_ts")])
+            for row in results[life.spec.name]
+        ]
         gone_unseen = life.dropped is not None and stop is None
-        right = [] if gone_unseen else answer(query, case.intake(life.spec).rows, case.table_values(), start=start, stop=stop)
+        right = (
+            []
+            if gone_unseen
+            else answer(query, case.intake(life.spec).rows, case.table_values(), start=start, stop=stop)
+        )
         wrong = _answers(life.spec.name, [(r.newest, canonical([*r.values, r.ts])) for r in right], rows)
         if wrong:
             found += [*wrong, f"  added before epoch {life.added}, dropped before {life.dropped}: {start} to {stop}"]
@@ -122,7 +132,9 @@ def test_each_query_answers_as_if_it_ran_alone(block: int) -> None:
         try:
             check_lives(case, lives, settings, simulated(shards, seed), crashes)
         except Exception as problem:
-            raise AssertionError(f"random_lives(Random({seed})) over {shards} shards{settings}, crashes {crashes}\n{problem}") from problem
+            raise AssertionError(
+                f"random_lives(Random({seed})) over {shards} shards{settings}, crashes {crashes}\n{problem}"
+            ) from problem
 
 
 @pytest.mark.property
@@ -132,7 +144,9 @@ def test_random_plan_changes_and_crashes_never_change_the_answer(block: int) -> 
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = random_case(Random(60_000 + seed))
         found = differences(case, run_simulated(case, 1 + seed % 5, Random(seed), (0.0, 0.4)[seed % 2], moves))
-        assert not found, f"random_case(Random({60_000 + seed})) over {1 + seed % 5} shards, Random({seed})\n{report(case, found)}"
+        assert not found, (
+            f"random_case(Random({60_000 + seed})) over {1 + seed % 5} shards, Random({seed})\n{report(case, found)}"
+        )
     # Two cases may have no join at all.
     assert not is_whole() or sum(moves) > BLOCK
 
@@ -143,8 +157,12 @@ def test_suspended_rows_survive_restarts_and_plan_changes(block: int) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         case = clique_case(Random(seed))
         changed = under(case, jit=MODES[seed % 3], jit_control=CONTROLS[seed % 4])
-        found = differences(case, run_simulated(changed, 1 + seed % 4, Random(seed), (0.0, 0.4)[seed % 2], [] if seed % 3 else None))
-        assert not found, f"clique_case(Random({seed})) over {1 + seed % 4} shards, Random({seed})\n{report(changed, found)}"
+        found = differences(
+            case, run_simulated(changed, 1 + seed % 4, Random(seed), (0.0, 0.4)[seed % 2], [] if seed % 3 else None)
+        )
+        assert not found, (
+            f"clique_case(Random({seed})) over {1 + seed % 4} shards, Random({seed})\n{report(changed, found)}"
+        )
 
 
 @pytest.mark.property
@@ -162,13 +180,19 @@ def test_aggregates_come_and_go_as_embedded(block: int) -> None:
                 parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
             # One query per stream stays for ever, so that the frontier does not depend on who else is there.
             staying = [f"CREATE QUERY all_{s.name} AS SELECT {s.time} AS t FROM {s.name}" for s in case.streams]
-            declared = [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables), *staying]
+            declared = [
+                *(s.statement() for s in case.streams),
+                *(t.statement(directory) for t in case.tables),
+                *staying,
+            ]
             job = Simulated(";\n".join(declared), f"{directory}/ck", 1 + seed % 4, Random(seed))
             found = _comings_and_goings(case, lives, job, (0.0, 0.3)[seed % 2])
         right, _ = lived(case, lives, staying=staying)
         for life in lives:
             name = life.spec.name
-            assert found[name] == _comparable(right[name]), f"random_case(Random({seed})), {life}\n{report(case, [name])}"
+            assert found[name] == _comparable(right[name]), (
+                f"random_case(Random({seed})), {life}\n{report(case, [name])}"
+            )
 
 
 def _comings_and_goings(case: Case, lives: Sequence[Life], job: Simulated, crashes: float) -> dict[str, list[str]]:
@@ -188,4 +212,6 @@ def _comings_and_goings(case: Case, lives: Sequence[Life], job: Simulated, crash
 
 def _comparable(rows: list[Values]) -> list[str]:
     """Without the order of results of equal time, and without the last digits of sums."""
-    return sorted(repr({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in sorted(row.items())}) for row in rows)
+    return sorted(
+        repr({k: float(f"{v:.9g}") if isinstance(v, float) else v for k, v in sorted(row.items())}) for row in rows
+    )

@@ -1,4 +1,5 @@
-"""The same on Spark itself: queries come and go, plans change, a driver is stopped and started, each query answers as if alone."""
+"""The same on Spark itself: queries come and go, plans change, a driver is stopped and started, each query answers as
+if alone."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.sinks import MemorySink
+from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import bind_script
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop
 from eddyline.runtime.spark.job.driver import SparkDriver
 from tests.oracle.intake import Values
@@ -34,7 +35,9 @@ class OnSpark:
     def __init__(self, spark, text: str, folder: Path, shards: int, random: Random) -> None:
         self.spark, self.folder, self.shards, self.random = spark, folder, shards, random
         files = rf"format='parquet', files_per_batch='1', path='{folder}/\1'"
-        self.text = re.sub(r"CREATE STREAM (\w+) (\(.*?\)) WITH \((.*?)format='memory'", rf"CREATE STREAM \1 \2 WITH (\3{files}", text)
+        self.text = re.sub(
+            r"CREATE STREAM (\w+) (\(.*?\)) WITH \((.*?)format='memory'", rf"CREATE STREAM \1 \2 WITH (\3{files}", text
+        )
         self.control = ControlFolder(str(folder / "ck"))
         self.sinks: dict[str, MemorySink] = {}
         self.epoch = 0

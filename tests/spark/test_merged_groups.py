@@ -1,4 +1,5 @@
-"""Groups whose parts lie on several shards: merged when their bucket closes, the results are those of one place, bit for bit."""
+"""Groups whose parts lie on several shards: merged when their bucket closes, the results are those of one place, bit
+for bit."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.language import bind_script
-from eddyline.plan.routing import Record
-from eddyline.plan.shares import route_all
+from eddyline.plan.shards.routing import Record
+from eddyline.plan.shards.shares import route_all
 from tests.oracle.expressions import Agg, Call, Col, Expression, Lit, type_of
 from tests.oracle.intake import Values
 from tests.oracle.relational import Emit, Range
@@ -64,13 +65,28 @@ def _closing(rng: Random, case: Case, spec: QuerySpec, unit: str) -> QuerySpec:
         Call("//", (Call("epoch_us", (time,)), Lit(3 * UNITS[unit], "BIGINT"))),
         Call(f"date_trunc:{unit}", (Call("+", (time, Lit(UNITS[unit] // 2 + 1, "INTERVAL"))),)),
     )
-    times = tuple(Col(r.alias, case.source(r.source).time, "TIMESTAMP") for r in spec.references if r.window is not None)
+    times = tuple(
+        Col(r.alias, case.source(r.source).time, "TIMESTAMP") for r in spec.references if r.window is not None
+    )
     groups: list[Expression] = [rng.choice(buckets)]
     groups += rng.sample(columns, rng.choice((0, 0, 1)))
     aggregates = [_aggregate(rng, columns, times) for _ in range(rng.randint(1, 4))]
-    having = Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT"))) if rng.random() < 0.3 else None
-    outputs = [(f"g{i}", e) for i, e in enumerate(dict.fromkeys(groups))] + [(f"m{i}", e) for i, e in enumerate(aggregates)]
-    return replace(spec, outputs=tuple(outputs), group_by=tuple(dict.fromkeys(groups)), having=having, distinct=False, emit=Emit("close"))
+    having = (
+        Call(rng.choice((">", "<=", "<>")), (Agg("COUNT"), Lit(rng.choice((0, 1, 2)), "INT")))
+        if rng.random() < 0.3
+        else None
+    )
+    outputs = [(f"g{i}", e) for i, e in enumerate(dict.fromkeys(groups))] + [
+        (f"m{i}", e) for i, e in enumerate(aggregates)
+    ]
+    return replace(
+        spec,
+        outputs=tuple(outputs),
+        group_by=tuple(dict.fromkeys(groups)),
+        having=having,
+        distinct=False,
+        emit=Emit("close"),
+    )
 
 
 def _aggregate(rng: Random, columns: list[Col], times: tuple[Col, ...]) -> Expression:
@@ -80,13 +96,20 @@ def _aggregate(rng: Random, columns: list[Col], times: tuple[Col, ...]) -> Expre
         kinds += ["SUM", "AVG", "STDDEV"] if "38" not in column.type else ["SUM", "AVG"]
     if rng.random() < 0.15:
         return Agg(rng.choice(("ARG_MIN", "ARG_MAX")), rng.choice(columns), by=column, times=times)
-    return Agg("COUNT") if rng.random() < 0.2 else Agg(kind := rng.choice(kinds), column, kind not in ("MIN", "MAX") and rng.random() < 0.3)
+    return (
+        Agg("COUNT")
+        if rng.random() < 0.2
+        else Agg(kind := rng.choice(kinds), column, kind not in ("MIN", "MAX") and rng.random() < 0.3)
+    )
 
 
 def exactly(rows: list[Values]) -> Counter:
     """Rows in a form in which equal means the same bits; every NaN alike."""
     return Counter(
-        tuple((name, "nan" if v != v else struct.pack("d", v)) if isinstance(v, float) else (name, v) for name, v in row.items())
+        tuple(
+            (name, "nan" if v != v else struct.pack("d", v)) if isinstance(v, float) else (name, v)
+            for name, v in row.items()
+        )
         for row in rows
     )
 
@@ -143,7 +166,10 @@ def batches() -> list[dict[str, pa.Table]]:
         }
         t = {"k": random.integers(0, 20, 400)}
         made.append(
-            {name: pa.table(columns | {"ts": pa.array(ts * 2_500).cast(pa.timestamp("us"))}) for name, columns in (("s", s), ("t", t))}
+            {
+                name: pa.table(columns | {"ts": pa.array(ts * 2_500).cast(pa.timestamp("us"))})
+                for name, columns in (("s", s), ("t", t))
+            }
         )
     return made
 
@@ -216,7 +242,9 @@ def test_a_query_with_merged_groups_comes_and_goes(tmp_path: Path) -> None:
                 session.push(name, rows)
             session.step()
             if number == 0:
-                kept = session.query("pairs", text[text.index("SELECT", text.index("CREATE QUERY pairs")) :].rstrip().rstrip(";"))
+                kept = session.query(
+                    "pairs", text[text.index("SELECT", text.index("CREATE QUERY pairs")) :].rstrip().rstrip(";")
+                )
             if number == 2:
                 right = kept.table
                 session.drop("pairs")
@@ -231,7 +259,9 @@ def test_what_cannot_be_computed_is_counted(tmp_path: Path) -> None:
                FROM s GROUP BY date_trunc('second', ts) EMIT ON CLOSE;"""
     job = Simulated(text[: text.index("CREATE QUERY whole")] + query, str(tmp_path / "ck"), 3, Random(2))
     with Session() as session:
-        session.execute((text[: text.index("CREATE QUERY whole")]).replace("time='ts'", "time='ts', format='memory'") + query)
+        session.execute(
+            (text[: text.index("CREATE QUERY whole")]).replace("time='ts'", "time='ts', format='memory'") + query
+        )
         for batch in batches():
             job.run(batch)
             for name, rows in batch.items():
@@ -252,10 +282,16 @@ def routed(text: str, shards: int = 4, records: dict[str, Record] | None = None)
 
 def test_groups_are_merged_only_where_that_helps_and_can_be_done() -> None:
     bucket = "date_trunc('second', ts)"
-    assert routed(f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(*) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;").merged
-    keyed = routed(f"CREATE QUERY q AS SELECT {bucket} AS b, k, COUNT(*) AS n FROM s GROUP BY {bucket}, k EMIT ON CLOSE;")
+    assert routed(
+        f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(*) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;"
+    ).merged
+    keyed = routed(
+        f"CREATE QUERY q AS SELECT {bucket} AS b, k, COUNT(*) AS n FROM s GROUP BY {bucket}, k EMIT ON CLOSE;"
+    )
     assert not keyed.merged and keyed.cells == 4 and "groups" not in keyed.explain()
-    assert routed(f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(DISTINCT v) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;").merged
+    assert routed(
+        f"CREATE QUERY q AS SELECT {bucket} AS b, COUNT(DISTINCT v) AS n FROM s GROUP BY {bucket} EMIT ON CLOSE;"
+    ).merged
     sliding = routed("CREATE QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND];")
     assert not sliding.merged and sliding.cells == 1 and "only EMIT ON CLOSE merges them" in sliding.explain()
 

@@ -32,7 +32,8 @@ def test_answers_are_those_of_the_embedded_engine(spark, tmp_path: Path) -> None
             """)
             session.run(once=True)
             answers[engine is None] = {
-                name: sorted(map(str, session.queries[name].table().to_pylist())) for name in ("joined", "each_item", "each_element")
+                name: sorted(map(str, session.queries[name].table().to_pylist()))
+                for name in ("joined", "each_item", "each_element")
             }
     assert all(answers[True].values())
     assert answers[True] == answers[False]

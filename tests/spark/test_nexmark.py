@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import nexmark
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import nexmark
 from tests.spark.running import run_script
 from tests.test_nexmark import QUERIES, check
 
@@ -34,6 +34,8 @@ def test_answers_on_spark_are_those_of_duckdb(
     monkeypatch.chdir(data)
     # One file of each stream is a micro-batch.
     text = path.read_text().replace("format = 'parquet', path", "format = 'parquet', files_per_batch = 1, path")
-    text = text.replace("format = 'parquet', files_per_batch = 1, path = 'data/side", "format = 'parquet', path = 'data/side")
+    text = text.replace(
+        "format = 'parquet', files_per_batch = 1, path = 'data/side", "format = 'parquet', path = 'data/side"
+    )
     _, found = run_script(spark, text, tmp_path / "checkpoint")
     check(path.stem, found[path.stem], data)

@@ -29,7 +29,8 @@ def test_functions_reach_workers(spark, tmp_path: Path) -> None:
             session.function("third", lambda x: pc.divide(x, 3), ["BIGINT"], "BIGINT")
             # The join is on calls: what places rows in shards computes them too.
             query = session.query(
-                "q", "SELECT a.v AS av, b.v AS bv, half(b.v) AS h FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE third(a.v) = third(b.v)"
+                "q",
+                "SELECT a.v AS av, b.v AS bv, half(b.v) AS h FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE third(a.v) = third(b.v)",
             )
             session.run(once=True)
             answers[engine is None] = sorted(map(str, query.table().to_pylist()))

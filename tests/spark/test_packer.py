@@ -11,8 +11,8 @@ import pytest
 
 from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
-from eddyline.plan.routing import HOME_BIT
-from eddyline.runtime.epoch import Arrival
+from eddyline.plan.shards.routing import HOME_BIT
+from eddyline.runtime.engine.epoch import Arrival
 from eddyline.runtime.spark.ingest.packer import Packer
 from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.shard.assembly import assemble
@@ -95,14 +95,21 @@ def test_bad_rows_and_ends_are_told_once_and_to_all(tmp_path: Path) -> None:
 def test_late_copies_are_left_to_the_home_shard(tmp_path: Path) -> None:
     of = layout([stream(name, i) for i, name in enumerate("abc")], QUERIES["grid"], 6, tmp_path)
     made = [Packer(of).pack("a", rows(0, 100), None, 0, False)]
-    late = [np.asarray(a.rows.column("v"))[np.asarray(a.rows.column("v")) < 50] for a in arrivals(of, made, "a", bound=50_000)]
+    late = [
+        np.asarray(a.rows.column("v"))[np.asarray(a.rows.column("v")) < 50]
+        for a in arrivals(of, made, "a", bound=50_000)
+    ]
     assert sorted(np.concatenate(late).tolist()) == list(range(50))
 
 
 def test_control_records_reach_every_shard_in_order(tmp_path: Path) -> None:
     of = layout([stream("a", 0)], QUERIES["filter"], 2, tmp_path)
     packer = Packer(of)
-    made = [packer.control(b'{"idle": []}', 1), packer.control(b'{"idle": ["a"]}', 0), packer.control(b'{"closing": true}', 2)]
+    made = [
+        packer.control(b'{"idle": []}', 1),
+        packer.control(b'{"idle": ["a"]}', 0),
+        packer.control(b'{"closing": true}', 2),
+    ]
     for label in of.labels:
         assembled = assemble(of, packets(made, label), {})
         assert assembled.epoch.idle == frozenset() and assembled.epoch.closing

@@ -25,6 +25,8 @@ def test_the_example_for_pyspark_users(tmp_path: Path) -> None:
     """In a process of its own: a session that has none of our settings."""
     example = ROOT / "examples" / "spark_frames.py"
     environment = {**os.environ, "JAVA_HOME": suitable_java()}
-    done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(example)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["ada 1", "bob 2"]

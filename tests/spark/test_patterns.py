@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from eddyline import Session
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import orders
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import orders
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,5 @@
-"""Results that leave a shard's epoch in pieces: staged as they come, one file per query and shard, and the same answers."""
+"""Results that leave a shard's epoch in pieces: staged as they come, one file per query and shard, and the same
+answers."""
 
 from __future__ import annotations
 
@@ -23,13 +24,17 @@ CREATE QUERY even AS SELECT v FROM a WHERE v % 2 = 0;
 ROWS = 120
 
 
-def run(folder: Path, shards: int, settings: Settings, crashes: float = 0.0) -> tuple[dict[str, list[tuple[object, ...]]], int]:
+def run(
+    folder: Path, shards: int, settings: Settings, crashes: float = 0.0
+) -> tuple[dict[str, list[tuple[object, ...]]], int]:
     """The results of each query, and the most result rows that a shard has held."""
     job = Simulated(SCRIPT, str(folder), shards, Random(5), forgetful=0.4 if crashes else 0.0, settings=settings)
     for begin in (0, ROWS // 2):
         number = np.arange(begin, begin + ROWS // 2)
         tables = {
-            name: pa.table({"k": np.where(number % 5, 1, 2), "v": number, "ts": pa.array(number * 50_000 + at, pa.timestamp("us"))})
+            name: pa.table(
+                {"k": np.where(number % 5, 1, 2), "v": number, "ts": pa.array(number * 50_000 + at, pa.timestamp("us"))}
+            )
             for at, name in enumerate("ab")
         }
         job.run(tables, crashes=crashes)
@@ -49,10 +54,16 @@ def test_shards_stage_results_in_pieces(shards: int, tmp_path: Path, caplog: pyt
     # Where filters make more than a piece at once, they are held until they leave.
     assert held <= 4 * 50 + ROWS < whole
     said = [record.getMessage() for record in caplog.records if record.name == "eddyline.results"]
-    assert len(said) == 1 and "query q: one row of stream " in said[0] and "with k = 1 makes 61 results; most_results is 60" in said[0]
+    assert (
+        len(said) == 1
+        and "query q: one row of stream " in said[0]
+        and "with k = 1 makes 61 results; most_results is 60" in said[0]
+    )
 
 
 def test_batches_that_run_again_send_every_result_once(tmp_path: Path) -> None:
     plain, _ = run(tmp_path / "whole", 2, Settings())
     tiny, _ = run(tmp_path / "tiny", 2, Settings(tuning=Tuning(results_held=50)), crashes=0.5)
-    assert {name: sorted(rows, key=repr) for name, rows in plain.items()} == {name: sorted(rows, key=repr) for name, rows in tiny.items()}
+    assert {name: sorted(rows, key=repr) for name, rows in plain.items()} == {
+        name: sorted(rows, key=repr) for name, rows in tiny.items()
+    }

@@ -44,7 +44,9 @@ def batches() -> list[dict[str, pa.Table]]:
         tables = {}
         for place, name in enumerate("abc", 1):
             times = sorted(random.randrange(1_000_000) + epoch * 1_000_000 for _ in range(60))
-            keys = [HOPELESS * place + random.randrange(5) if random.random() < 0.33 else random.randrange(8) for _ in times]
+            keys = [
+                HOPELESS * place + random.randrange(5) if random.random() < 0.33 else random.randrange(8) for _ in times
+            ]
             tables[name] = pa.table([keys, [random.randrange(100) for _ in times], times], schema=SCHEMA)
         found.append(tables)
     return found

@@ -1,4 +1,5 @@
-"""Punctuations on shards: the same answers, violations reported once, and rows forgotten, whatever the number of shards and crashes."""
+"""Punctuations on shards: the same answers, violations reported once, and rows forgotten, whatever the number of shards
+and crashes."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.language import bind_script
-from eddyline.plan.decided import finished_line
-from eddyline.runtime.epoch import punctuations_of
+from eddyline.plan.shards.decided import finished_line
+from eddyline.runtime.engine.epoch import punctuations_of
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
@@ -80,7 +81,9 @@ def rows_of(case: Case, epoch: int, schemas: Mapping[str, pa.Schema]) -> dict[st
 def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
     case = random_case(Random(2_000_000 + seed), lies=seed % 2 == 1)
     random = Random(seed)
-    job = Simulated(script(case), str(tmp_path), 1 + seed % 3, random, settings=Settings(purge=random.choice(("eager", "auto"))))
+    job = Simulated(
+        script(case), str(tmp_path), 1 + seed % 3, random, settings=Settings(purge=random.choice(("eager", "auto")))
+    )
     say(str(tmp_path), bind_script(script(case)).records)
     schemas = {stream.name: stream.schema.arrow for stream in job.driver.layout.streams}
     for epoch in range(case.epochs):
@@ -91,7 +94,9 @@ def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
         if name.startswith("told"):
             # A line whose column does not decide the shard is not told.
             told = told_outputs(job, name)
-            lines = [line for line in results if {column for column, value in line if value != "None"} - {"_ts"} <= told]
+            lines = [
+                line for line in results if {column for column, value in line if value != "None"} - {"_ts"} <= told
+            ]
             assert plain(as_rows(job.table(punctuations_of(name)))) == lines, name
             assert len(lines) == len(results) or job.shards > 1
             continue
@@ -104,7 +109,8 @@ def test_shards_answer_as_one_engine_does(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(CASES // 2))
 def test_punctuations_are_created_while_shards_run(seed: int, tmp_path: Path) -> None:
-    """CREATE PUNCTUATION comes after some batch, by a control record: the same rows break its promises as in one engine."""
+    """CREATE PUNCTUATION comes after some batch, by a control record: the same rows break its promises as in one
+    engine."""
     random = Random(seed)
     cases = (random_case(Random(3_000_000 + 1000 * seed + n), lies=True) for n in range(1000))
     case = next(c for c in cases if c.epochs > 2 and any(s.source is not None for s in c.streams))
@@ -154,7 +160,12 @@ def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
             GROUP BY a.item EMIT ON CLOSE
     """
     auctions = [{"item": n, "closes": (n + 3) * SECOND, "ts": n * SECOND} for n in range(60)]
-    bids = [{"item": n - back, "price": float(back), "ts": n * SECOND} for n in range(1, 70) for back in range(5) if 0 <= n - back < 60]
+    bids = [
+        {"item": n - back, "price": float(back), "ts": n * SECOND}
+        for n in range(1, 70)
+        for back in range(5)
+        if 0 <= n - back < 60
+    ]
     for name, rows in (("auctions", auctions), ("bids", bids)):
         schema = next(stream.schema.arrow for stream in bind_script(text).streams if stream.name == name)
         os.mkdir(tmp_path / name)
@@ -178,7 +189,8 @@ def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_punctuation_is_created_while_spark_runs(spark: Any, tmp_path: Path) -> None:
-    """CREATE PUNCTUATION by `eddyline query add`: auctions that are read after it close their items, before and after a restart."""
+    """CREATE PUNCTUATION by `eddyline query add`: auctions that are read after it close their items, before and after a
+    restart."""
     text = f"""
         CREATE STREAM auctions (item BIGINT, closes TIMESTAMP, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/auctions');
         CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time = 'ts', path = '{tmp_path}/bids');
@@ -201,9 +213,16 @@ def test_a_punctuation_is_created_while_spark_runs(spark: Any, tmp_path: Path) -
         before = {name: driver.progress.rows_in.get(name, 0) for name in ("auctions", "bids")}
         begin = 100 * number
         auctions = [{"item": begin + n, "closes": (begin + 40) * SECOND, "ts": (begin + n) * SECOND} for n in range(20)]
-        bids = [{"item": begin + n, "price": float(late), "ts": (begin + 30 + 20 * late) * SECOND} for late in (0, 1) for n in range(20)]
+        bids = [
+            {"item": begin + n, "price": float(late), "ts": (begin + 30 + 20 * late) * SECOND}
+            for late in (0, 1)
+            for n in range(20)
+        ]
         last = {"item": -1 - number, "ts": (begin + 90) * SECOND}
-        for name, rows in (("auctions", [*auctions, {**last, "closes": None}]), ("bids", [*bids, {**last, "price": 2.0}])):
+        for name, rows in (
+            ("auctions", [*auctions, {**last, "closes": None}]),
+            ("bids", [*bids, {**last, "price": 2.0}]),
+        ):
             schema = next(stream.schema.arrow for stream in job.streams if stream.name == name)
             parquet.write_table(pa.Table.from_pylist(rows, schema), tmp_path / name / f".{number}")
             os.rename(tmp_path / name / f".{number}", tmp_path / name / f"{number}.parquet")
@@ -225,13 +244,15 @@ def test_a_punctuation_is_created_while_spark_runs(spark: Any, tmp_path: Path) -
     assert {str(row["_reason"]).split(":")[0] for row in broken} == {"violation"}
     found = plain_rows([parquet.read_table(tmp_path / "out" / "joined")])
     assert sorted((row["item"], row["price"]) for row in found if row["item"] >= 0) == sorted(
-        [(n, price) for n in range(20) for price in (0.0, 1.0)] + [(n, 0.0) for n in (*range(100, 120), *range(200, 220))]
+        [(n, price) for n in range(20) for price in (0.0, 1.0)]
+        + [(n, 0.0) for n in (*range(100, 120), *range(200, 220))]
     )
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_rows_that_break_a_heartbeat_in_one_batch(seed: int) -> None:
-    """Pieces of a batch come in any order, and rows to several shards: the order of the source decides, and nothing is derived."""
+    """Pieces of a batch come in any order, and rows to several shards: the order of the source decides, and nothing is
+    derived."""
     rng = Random(seed)
     columns = (("k", "INT"), ("what", "STRING"), ("ts", "TIMESTAMP"))
     source: list[tuple[str, int]] = []
@@ -244,8 +265,14 @@ def test_rows_that_break_a_heartbeat_in_one_batch(seed: int) -> None:
     cuts = sorted(rng.randrange(13) for _ in range(rng.randrange(3)))
     epochs = tuple((("a", tuple(events[low:high])),) for low, high in zip([0, *cuts], [*cuts, 12], strict=True))
     streams = (StreamSpec("a", columns, punctuation="what"), StreamSpec("b", columns))
-    queries = (TextQuery("q", "SELECT k FROM a"), TextQuery("r", "SELECT k FROM b"), TextQuery("j", "SELECT a.k FROM a, b WHERE a.k = b.k"))
-    world = SparkCase(streams, queries, (*epochs, (("b", tuple(others)),)), before=("CREATE PUNCTUATION p ON b (k) FROM a (k)",))  # type: ignore[arg-type]
+    queries = (
+        TextQuery("q", "SELECT k FROM a"),
+        TextQuery("r", "SELECT k FROM b"),
+        TextQuery("j", "SELECT a.k FROM a, b WHERE a.k = b.k"),
+    )
+    world = SparkCase(
+        streams, queries, (*epochs, (("b", tuple(others)),)), before=("CREATE PUNCTUATION p ON b (k) FROM a (k)",)
+    )  # type: ignore[arg-type]
     kept = [at for at, (kind, _) in enumerate(source) if kind == "row" and at not in refused]
     for answered in (run_embedded(world), run_sharded(world, 1, seed), run_sharded(world, 3, seed)):
         assert sorted(row["k"] for row in answered.results["q"]) == kept

@@ -1,4 +1,5 @@
-"""Positioned records on shards: packers find them, packets carry them, gates hold them, whatever the batches and crashes."""
+"""Positioned records on shards: packers find them, packets carry them, gates hold them, whatever the batches and
+crashes."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import Unsupported
-from eddyline.model.records import Records
-from eddyline.runtime.records.kinds import ALLOWED
+from eddyline.model.records.records import Records
+from eddyline.runtime.engine.records.kinds import ALLOWED
 from eddyline.runtime.spark.job.saying import say, say_now
 from eddyline.state.sealed import unsealed
 from tests.property.compare import plain_rows
@@ -67,7 +68,10 @@ def test_what_a_statement_says_reaches_every_shard_once(tmp_path: Path) -> None:
     for _ in range(2):
         say(str(tmp_path), said)
     for n in range(6):
-        job.run({"a": columns(job, "a", [{"k": k, "id": 10 * n + k, "note": None, "ts": n * SECOND} for k in (0, 1)])}, crashes=0.2)
+        job.run(
+            {"a": columns(job, "a", [{"k": k, "id": 10 * n + k, "note": None, "ts": n * SECOND} for k in (0, 1)])},
+            crashes=0.2,
+        )
     job.run(closing=True)
     assert sorted(row["id"] for row in plain_rows([job.table("one")])) == [0, 1, 10, 11, 20, 21, 30, 40, 50]
     assert len(job.letters("a")) == 3
@@ -76,7 +80,8 @@ def test_what_a_statement_says_reaches_every_shard_once(tmp_path: Path) -> None:
 
 
 def test_what_is_said_while_a_job_runs(tmp_path: Path) -> None:
-    """A stream with a note column is whole on every shard; of another one that a ROWS window reads nothing can be said any more."""
+    """A stream with a note column is whole on every shard; of another one that a ROWS window reads nothing can be said
+    any more."""
     job = Simulated(statements(0), str(tmp_path), 2, Random(1))
     for n in range(4):
         job.run({"a": columns(job, "a", [{"k": k, "id": 10 * n + k, "note": None, "ts": n * SECOND} for k in (0, 1)])})

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.errors import CheckpointProblem, PlanProblem
-from eddyline.runtime.control_record import add_record, drop_record
+from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.ledger import CONTROL, NOTES, Ledger, LedgerEntry
 from eddyline.runtime.spark.job.roster import created_queries
@@ -61,9 +61,17 @@ def test_a_query_with_another_routing_comes_and_goes(opened: Open) -> None:
     both(job, 9, 14)
     assert job.listed()["by_v"] == ("dropped", 4_000_000, 8_000_000)
     job.run(closing=True)
-    expected = sorted((a % 2, b % 2, max(a, b) * 1_000_000) for a in range(5, 9) for b in range(5, 9) if a % 3 == b % 3 and abs(a - b) <= 3)
+    expected = sorted(
+        (a % 2, b % 2, max(a, b) * 1_000_000)
+        for a in range(5, 9)
+        for b in range(5, 9)
+        if a % 3 == b % 3 and abs(a - b) <= 3
+    )
     found = job.table("by_v")
-    assert sorted(zip(*(found.column(c).cast(pa.int64()).to_pylist() for c in ("sk", "tk", "_ts")), strict=True)) == expected
+    assert (
+        sorted(zip(*(found.column(c).cast(pa.int64()).to_pylist() for c in ("sk", "tk", "_ts")), strict=True))
+        == expected
+    )
     pairs = [(a, b) for a in range(14) for b in range(14) if a % 2 == b % 2 and abs(a - b) <= 3]
     assert job.table("base").num_rows == len(pairs)
     assert "by_v" not in job.driver.delivery.sinks and "by_v" not in job.driver.roster.layout.by_name
@@ -127,7 +135,9 @@ def test_a_restart_with_an_edited_job(opened: Open) -> None:
     both(job, 5, 9)
     assert job.listed()["base"] == ("dropped", None, 4_000_000)
     job.run(closing=True)
-    assert job.table("base").num_rows == len([1 for a in range(5) for b in range(5) if a % 2 == b % 2 and abs(a - b) <= 3])
+    assert job.table("base").num_rows == len(
+        [1 for a in range(5) for b in range(5) if a % 2 == b % 2 and abs(a - b) <= 3]
+    )
     assert job.table("third").column("v").to_pylist() == [i % 3 for i in range(5, 9)]
     with pytest.raises(CheckpointProblem, match="another text"):
         job.start(edited.replace("SELECT v FROM t", "SELECT k FROM t"))
@@ -179,8 +189,12 @@ def test_rows_windows_begin_to_count_and_cease(opened: Open) -> None:
     # A row of s comes before that of t of the same time: it meets the two before.
     met = [(n, m) for n in range(5, 9) for m in (n - 1, n - 2)] + [(m, n) for n in range(5, 9) for m in (n, n - 1)]
     expected = [(a % 3, b % 3) for a, b in met if min(a, b) >= 5 and a % 2 == b % 2]
-    assert sorted(zip(*(job.table("last").column(c).to_pylist() for c in ("sv", "tv")), strict=True)) == sorted(expected)
-    assert job.table("base").num_rows == len([1 for a in range(16) for b in range(16) if a % 2 == b % 2 and abs(a - b) <= 3])
+    assert sorted(zip(*(job.table("last").column(c).to_pylist() for c in ("sv", "tv")), strict=True)) == sorted(
+        expected
+    )
+    assert job.table("base").num_rows == len(
+        [1 for a in range(16) for b in range(16) if a % 2 == b % 2 and abs(a - b) <= 3]
+    )
 
 
 THREE = """
@@ -201,12 +215,16 @@ def flipping(job: Simulated, epochs: int, crashes: float = 0.0) -> list[list[str
         ts = pa.array(number * 500).cast(pa.timestamp("us"))
         job.run(
             {
-                name: pa.table({"x": lots.integers(0, rare, 1000), "y": lots.integers(0, often, 1000), "n": number, "ts": ts})
+                name: pa.table(
+                    {"x": lots.integers(0, rare, 1000), "y": lots.integers(0, often, 1000), "n": number, "ts": ts}
+                )
                 for name in "abc"
             },
             crashes=crashes,
         )
-        kept = [processor._PIPELINES[key][1].pipeline for key in processor._PIPELINES if key[0] == job.driver.packed.digest]
+        kept = [
+            processor._PIPELINES[key][1].pipeline for key in processor._PIPELINES if key[0] == job.driver.packed.digest
+        ]
         trees.append([str(group.tree) for pipeline in kept for group in pipeline.groups.values()])
     job.run(closing=True)
     return trees
@@ -224,7 +242,9 @@ def test_one_decision_for_all_shards(opened: Open, tmp_path: Path, monkeypatch: 
     fixed = Simulated(THREE.format(", replan = 'off'"), str(tmp_path / "fixed"), 2, Random(1))
     flipping(fixed, 20)
     assert fixed.driver.roster.replanning.migrations == []
-    assert job.table("q").num_rows > 1000 and sorted(job.table("q").to_pylist(), key=str) == sorted(fixed.table("q").to_pylist(), key=str)
+    assert job.table("q").num_rows > 1000 and sorted(job.table("q").to_pylist(), key=str) == sorted(
+        fixed.table("q").to_pylist(), key=str
+    )
 
 
 def test_plans_are_the_same_after_a_crash(opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,11 +318,17 @@ def test_queries_that_have_gone_take_bounded_space(tmp_path: Path) -> None:
     for number in range(3 * NOTES):
         ledger.refuse(number, "no")
     for number in range(3 * NOTES):
-        entry = LedgerEntry("SELECT 1", "CREATE QUERY", origin=CONTROL, dropped_by=CONTROL, state="dropped", gone=number, final=True)
+        entry = LedgerEntry(
+            "SELECT 1", "CREATE QUERY", origin=CONTROL, dropped_by=CONTROL, state="dropped", gone=number, final=True
+        )
         ledger.queries[f"q{number}"] = entry
     ledger.queries["of_the_job"] = LedgerEntry("SELECT 1", dropped_by=CONTROL, state="dropped", gone=1, final=True)
     ledger.queries["runs"] = LedgerEntry("SELECT 1", origin=CONTROL)
     ledger.forget_oldest()
     left = set(ledger.queries)
     assert left == {"of_the_job", "runs", *(f"q{number}" for number in range(2 * NOTES, 3 * NOTES))}
-    assert ledger.queries["runs"].text and not ledger.queries[f"q{2 * NOTES}"].text and min(map(int, ledger.refused)) == 2 * NOTES
+    assert (
+        ledger.queries["runs"].text
+        and not ledger.queries[f"q{2 * NOTES}"].text
+        and min(map(int, ledger.refused)) == 2 * NOTES
+    )

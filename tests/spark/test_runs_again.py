@@ -1,4 +1,5 @@
-"""A micro-batch that runs again, because its first run ended before its commit: what follows builds on the state of one of the two."""
+"""A micro-batch that runs again, because its first run ended before its commit: what follows builds on the state of one
+of the two."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, file
     state = str(tmp_path / "state")
     write_files(tmp_path / "a", ["0.parquet", "1.parquet"], 20)
     last = follow(spark, tmp_path, 2, files)
-    # As a kill leaves it that comes after the shards have written their state, and before Spark notes that the batch is done.
+    # As a kill leaves it that comes after the shards have written their state, and before Spark notes that the batch is
+    # done.
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "state" / "commits" / name).unlink()
     # The batch runs again, and the next one builds on this second run.
@@ -58,7 +60,11 @@ def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, file
         session.execute(JOB.format(tmp_path, files))
         session.run(once=True)
         wanted = session.queries["pairs"].table().to_pylist()
-    found = [row for file in sorted((tmp_path / "out" / "pairs").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+    found = [
+        row
+        for file in sorted((tmp_path / "out" / "pairs").glob("*.parquet"))
+        for row in parquet.read_table(file).to_pylist()
+    ]
     assert wanted and sorted(map(str, found)) == sorted(map(str, wanted))
 
 

@@ -17,7 +17,12 @@ from eddyline.runtime.spark.job import session
 
 @pytest.mark.parametrize(
     ("master", "forgiving"),
-    [("local[*]", "local[*,4]"), ("local[2,1]", "local[2,1]"), ("local", "local[1,4]"), ("spark://host:7077", "spark://host:7077")],
+    [
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("local", "local[1,4]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
 )
 def test_local_masters_try_again(master: str, forgiving: str) -> None:
     assert session.forgiving(master) == forgiving
@@ -57,7 +62,9 @@ def test_a_spark_that_does_not_start_is_one_message(
     with pytest.raises(SettingProblem, match="does not start") as refused:
         session._started(_Failing(problem))
     assert refused.value.detail == detail and "words.log" in refused.value.hint
-    (tmp_path / "words.log").write_text('Exception in thread "main" org.apache.spark.SparkException: Master must be another\n\tat a.b')
+    (tmp_path / "words.log").write_text(
+        'Exception in thread "main" org.apache.spark.SparkException: Master must be another\n\tat a.b'
+    )
     with pytest.raises(SettingProblem, match="does not start") as refused:
         session._started(_Failing(problem))
     assert refused.value.detail == (detail if "Exception" in str(problem) else "Master must be another")
@@ -66,7 +73,12 @@ def test_a_spark_that_does_not_start_is_one_message(
 def test_what_spark_wrote_goes_with_a_run_that_ended_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     monkeypatch.setattr(session, "log_path", lambda: str(log))
-    for ended_well, setting, stays in ((False, None, True), (True, "INFO", True), (True, None, False), (True, None, False)):
+    for ended_well, setting, stays in (
+        (False, None, True),
+        (True, "INFO", True),
+        (True, None, False),
+        (True, None, False),
+    ):
         monkeypatch.delenv("EDDYLINE_SPARK_LOG", raising=False)
         if setting is not None:
             monkeypatch.setenv("EDDYLINE_SPARK_LOG", setting)
@@ -92,7 +104,9 @@ def test_a_lost_connection_prints_no_traceback(spark: SparkSession, capfd: pytes
         accumulators.AccumulatorUnixServer.handle_error(None, None, None)  # type: ignore[arg-type]
         accumulators.AccumulatorTCPServer.handle_error(None, None, None)  # type: ignore[arg-type]
     # And what Py4J has to say of it, in its own name and in that of the root.
-    words = compile("import logging\nlogging.exception('Exception while sending command.')", py4j.java_gateway.__file__, "exec")
+    words = compile(
+        "import logging\nlogging.exception('Exception while sending command.')", py4j.java_gateway.__file__, "exec"
+    )
     before = list(logging.getLogger().handlers)
     try:
         exec(words)

@@ -45,7 +45,11 @@ def test_files_come_in_name_order_and_each_batch_has_its_share(tmp_path: Path) -
     write_files(tmp_path / "b", ["x.parquet"], 10)
     of = reader(tmp_path, files_per_batch="2")
     start, middle, end = offsets(of)
-    assert taken(of.partitions(start, middle)) == [("a", "1.parquet", False), ("a", "2.parquet", False), ("b", "x.parquet", True)]
+    assert taken(of.partitions(start, middle)) == [
+        ("a", "1.parquet", False),
+        ("a", "2.parquet", False),
+        ("b", "x.parquet", True),
+    ]
     assert taken(of.partitions(middle, end)) == [("a", "3.parquet", True)]
     assert [any(w.closing for w in of.partitions(*pair)) for pair in ((start, middle), (middle, end))] == [False, True]
     assert of.partitions(end, end) == []

@@ -16,7 +16,8 @@ from tests.spark.simulated import Simulated
 
 BATCHES, ROWS, SHARDS = 16, 2000, 3
 STREAMS = "".join(
-    f"CREATE STREAM {name} (k BIGINT, t STRING, x DOUBLE, ts TIMESTAMP) WITH (time = 'ts'{{}}, rate = 1000);" for name in "ab"
+    f"CREATE STREAM {name} (k BIGINT, t STRING, x DOUBLE, ts TIMESTAMP) WITH (time = 'ts'{{}}, rate = 1000);"
+    for name in "ab"
 )
 JOIN = """CREATE QUERY q {} AS SELECT a.k AS k, a.t AS left_text, b.t AS right_text, a.x + b.x AS x
           FROM a [RANGE 20 SECONDS], b [RANGE 20 SECONDS] WHERE a.k = b.k AND a.x < b.x;"""

@@ -1,4 +1,5 @@
-"""Queries over queries in several stateful steps: drivers die, queries come and go, and the answers are those of one process."""
+"""Queries over queries in several stateful steps: drivers die, queries come and go, and the answers are those of one
+process."""
 
 from __future__ import annotations
 
@@ -127,7 +128,9 @@ def test_two_steps_on_spark(spark, tmp_path: Path) -> None:
     )
     queries = {"groups": READERS[0], "again": READERS[2], "itself": READERS[3], "kept": READERS[9], "wide": READERS[6]}
     text = ";".join((MADE[0], *(f"CREATE QUERY {name} AS {query}" for name, query in queries.items())))
-    brought = [epoch for epoch in epochs(Random(31)) if epoch] + [{name: table([(1, 2, 90 * SECOND)]) for name in "abc"}]
+    brought = [epoch for epoch in epochs(Random(31)) if epoch] + [
+        {name: table([(1, 2, 90 * SECOND)]) for name in "abc"}
+    ]
     for name in "abc":
         (tmp_path / name).mkdir()
 
@@ -161,7 +164,8 @@ MADE_LATER = {
 
 @pytest.mark.parametrize("seed", range(4))
 def test_derived_streams_come_and_go_while_a_job_runs(seed: int, tmp_path: Path) -> None:
-    """A stream and its reader are added, dropped one after the other, and come again under the same names: as in one process."""
+    """A stream and its reader are added, dropped one after the other, and come again under the same names: as in one
+    process."""
     rng = Random(FIRST + 100 + seed)
     first = STREAMS + ";".join((MADE[0], f"CREATE QUERY p AS {READERS[seed % 2 * 5]}"))
     batches = [{"a": table([(k, k % 3, at * SECOND) for k in range(6)]), "b": table([(k, k % 2, at * SECOND) for k in range(6)])}
@@ -199,7 +203,10 @@ def test_derived_streams_come_and_go_while_a_job_runs(seed: int, tmp_path: Path)
             assert not Ledger.read(job.checkpoint).refused
         session.run()
         job.run(closing=True)
-        expected = {"p": plain_rows([session.queries["p"].table()]), "over_d": before + plain_rows([handles[1].table()])}
+        expected = {
+            "p": plain_rows([session.queries["p"].table()]),
+            "over_d": before + plain_rows([handles[1].table()]),
+        }
     assert expected["over_d"]
     for name, rows in expected.items():
         found = plain_rows([job.table(name)])

@@ -1,4 +1,5 @@
-"""Sinks of every format on Spark: files once per batch, Spark's own writers where Spark has them, refusals before the start."""
+"""Sinks of every format on Spark: files once per batch, Spark's own writers where Spark has them, refusals before the
+start."""
 
 from __future__ import annotations
 
@@ -46,13 +47,24 @@ def test_every_sink_gets_every_result(spark, tmp_path: Path) -> None:
         assert session.stats()["epochs"] == 4
         assert parquet.read_table(out / "parquet").column("v").to_pylist() == odd == seen
         assert len(list((out / "parquet").glob("*.parquet"))) >= 4
-        assert sorted(v for file in (out / "csv").glob("*.csv") for v in pyarrow.csv.read_csv(file).column("v").to_pylist()) == odd
-        lines = [json.loads(line) for file in sorted((out / "json").glob("*.jsonl")) for line in file.read_text().splitlines()]
+        assert (
+            sorted(
+                v for file in (out / "csv").glob("*.csv") for v in pyarrow.csv.read_csv(file).column("v").to_pylist()
+            )
+            == odd
+        )
+        lines = [
+            json.loads(line)
+            for file in sorted((out / "json").glob("*.jsonl"))
+            for line in file.read_text().splitlines()
+        ]
         assert [line["v"] for line in lines] == odd and lines[0]["_ts"].startswith("1970-01-01")
         found = spark.read.orc(f"{out}/orc")
         assert sorted(row.v for row in found.collect()) == odd and dict(found.dtypes)["_ts"] == "timestamp"
         assert session.sink("in_memory").table().column("v").to_pylist() == odd
-        whole = [json.loads(line) for file in sorted((out / "all").glob("*.jsonl")) for line in file.read_text().splitlines()]
+        whole = [
+            json.loads(line) for file in sorted((out / "all").glob("*.jsonl")) for line in file.read_text().splitlines()
+        ]
         assert sorted(line["v"] for line in whole) == list(range(400))
         assert {line["_query"] for line in whole} == {"odd", "even"}
         assert spark.read.orc(f"{out}/all_orc").groupBy("_query").count().count() == 2
@@ -65,7 +77,10 @@ def test_every_sink_gets_every_result(spark, tmp_path: Path) -> None:
         # What Spark does not have is said when it is declared, with what brings it.
         for statement, message in [
             ("CREATE SINK s FOR odd WITH (format='delta', path='x')", "--packages io.delta:delta-spark"),
-            ("CREATE SINK s FOR odd WITH (format='kafka', topic='t', servers='h:9092')", f"spark-sql-kafka-0-10_2.13:{spark.version}"),
+            (
+                "CREATE SINK s FOR odd WITH (format='kafka', topic='t', servers='h:9092')",
+                f"spark-sql-kafka-0-10_2.13:{spark.version}",
+            ),
             ("CREATE SINK s FOR odd WITH (format='xls', path='x')", "formats are parquet, csv, jsonl, memory"),
             ("CREATE SINK s FOR odd WITH (format='orc')", "format = 'orc', path"),
         ]:
@@ -129,7 +144,9 @@ def test_kafka_may_repeat_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     from eddyline.language.catalog import DeclaredSink
 
     monkeypatch.setattr(table_sink, "data_source_is_there", lambda spark, name: True)
-    assert "twice" in (table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "kafka", "topic": "t", "servers": "h"})) or "")
+    assert "twice" in (
+        table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "kafka", "topic": "t", "servers": "h"})) or ""
+    )
     assert table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "delta", "path": "/x"})) is None
     with pytest.raises(SourceProblem, match="has no topic"):
         table_sink.check_sink(None, DeclaredSink("s", "q", {"format": "kafka", "servers": "h"}))

@@ -1,4 +1,5 @@
-"""Templates in shards: any template, requests and shards, with workers that forget and drivers that die; answers equal the oracle's."""
+"""Templates in shards: any template, requests and shards, with workers that forget and drivers that die; answers equal
+the oracle's."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ import pytest
 
 from eddyline.errors import UserError
 from eddyline.language import bind_script
-from eddyline.plan.shares import route_all
-from eddyline.runtime.answers import wait_for
-from eddyline.runtime.control_record import request_record
+from eddyline.plan.shards.shares import route_all
+from eddyline.runtime.control.answers import wait_for
+from eddyline.runtime.control.control_record import request_record
 from tests.oracle.intake import Row
 from tests.oracle.templates import answer
 from tests.property.compare import canonical, plain_rows
@@ -34,7 +35,9 @@ def asked(job: Simulated, texts: list[str], as_of: str | None = None) -> list[pa
     return wait_for(job.checkpoint, job.folder.folder, token, 0.0)
 
 
-def compare_asked(rng: Random, job: Simulated, case: TemplateCase, rows: list[Row], newest: int, statements: str) -> None:
+def compare_asked(
+    rng: Random, job: Simulated, case: TemplateCase, rows: list[Row], newest: int, statements: str
+) -> None:
     frontier = newest - case.stream.lateness
     asks = [random_ask(rng, case) for _ in range(rng.choice((1, 3)))]
     now = rng.randint(frontier - 1 - case.history, frontier - 1) if rng.random() < 0.5 else frontier - 1
@@ -88,13 +91,21 @@ CREATE REQUESTS asks (id BIGINT, src STRING, dst STRING, span BIGINT, what STRIN
 def packets(*rows: tuple[str, str, int, float]) -> pa.Table:
     times = pa.array([int(ts * 1_000_000) for *_, ts in rows], pa.timestamp("us"))
     return pa.table(
-        {"src": [r[0] for r in rows], "dst": [r[1] for r in rows], "len": pa.array([r[2] for r in rows], pa.int32()), "ts": times}
+        {
+            "src": [r[0] for r in rows],
+            "dst": [r[1] for r in rows],
+            "len": pa.array([r[2] for r in rows], pa.int32()),
+            "ts": times,
+        }
     )
 
 
 def asks(*rows: tuple[int, str | None, str | None, int | None, str | None, float]) -> pa.Table:
     columns = {name: [row[at] for row in rows] for at, name in enumerate(("id", "src", "dst", "span", "what"))}
-    typed = {name: pa.array(values, pa.int64() if name in ("id", "span") else pa.string()) for name, values in columns.items()}
+    typed = {
+        name: pa.array(values, pa.int64() if name in ("id", "span") else pa.string())
+        for name, values in columns.items()
+    }
     return pa.table({**typed, "ts": pa.array([int(row[-1] * 1_000_000) for row in rows], pa.timestamp("us"))})
 
 
@@ -123,11 +134,19 @@ def test_a_request_without_groups_has_one_row(job: Simulated) -> None:
 
 def looked(job: Simulated) -> list[int]:
     """How many requests each shard answered in the last batch."""
-    return sorted(int(note["statistics"]["operators"]["template traffic"]["rows_out"]) for note in job.driver.progress.notes.values())
+    return sorted(
+        int(note["statistics"]["operators"]["template traffic"]["rows_out"])
+        for note in job.driver.progress.notes.values()
+    )
 
 
 def test_only_one_shard_looks_at_a_request_that_fixes_the_whole_key(job: Simulated) -> None:
-    job.run({"packets": packets(("a1", "b1", 5, 20.0)), "asks": asks((1, "a1", "b1", None, None, 9.0), (2, "a1", None, None, None, 9.5))})
+    job.run(
+        {
+            "packets": packets(("a1", "b1", 5, 20.0)),
+            "asks": asks((1, "a1", "b1", None, None, 9.0), (2, "a1", None, None, None, 9.5)),
+        }
+    )
     assert looked(job) == [0, 0, 1]
     job.run({"asks": asks((3, "a1", "b1", None, None, 30.0))})
     assert looked(job) == [1, 1, 1]
@@ -137,7 +156,10 @@ def test_only_one_shard_looks_at_a_request_that_fixes_the_whole_key(job: Simulat
 
 def test_a_request_that_cannot_be_answered_is_one_dead_letter(job: Simulated) -> None:
     job.run(
-        {"packets": packets(("a", "b", 1, 30.0)), "asks": asks((1, None, None, 99_000_000, None, 9.0), (2, None, None, None, "x", 9.0))}
+        {
+            "packets": packets(("a", "b", 1, 30.0)),
+            "asks": asks((1, None, None, 99_000_000, None, 9.0), (2, None, None, None, "x", 9.0)),
+        }
     )
     job.run({"asks": asks((3, None, None, None, None, 31.0))})
     assert sorted((values["id"], reason) for reason, values in job.letters("asks")) == [
@@ -147,7 +169,10 @@ def test_a_request_that_cannot_be_answered_is_one_dead_letter(job: Simulated) ->
 
 
 def test_refusals_and_instants_ahead(job: Simulated) -> None:
-    for text, part in (("n FROM trafic", "did you mean traffic"), ("n FROM traffic WHERE len = 1", "does not group by len")):
+    for text, part in (
+        ("n FROM trafic", "did you mean traffic"),
+        ("n FROM traffic WHERE len = 1", "does not group by len"),
+    ):
         with pytest.raises(UserError, match=part):
             asked(job, [text])
     with pytest.raises(UserError, match="too old"):

@@ -1,4 +1,5 @@
-"""Templates on Spark: streams of requests, requests of a session and of other processes, REQUEST at the end of a run."""
+"""Templates on Spark: streams of requests, requests of a session and of other processes, REQUEST at the end of a
+run."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def feed(folder: Path, number: int) -> None:
     rng, first = Random(number), number * 100
     times = pa.array([(first + i) * SECOND for i in range(100)], pa.timestamp("us"))
     columns = {"src": [f"a{rng.randrange(4)}" for _ in range(100)], "dst": [f"b{rng.randrange(5)}" for _ in range(100)]}
-    write(folder / "packets", number, pa.table({**columns, "len": [rng.randrange(50) for _ in range(100)], "ts": times}))
+    write(
+        folder / "packets", number, pa.table({**columns, "len": [rng.randrange(50) for _ in range(100)], "ts": times})
+    )
     chosen = [(f"a{rng.randrange(5)}" if i % 2 else None, f"b{rng.randrange(5)}" if i % 3 else None) for i in range(10)]
     groups = [("src", None, "", "src, dst")[rng.randrange(4)] for _ in range(10)]
     asked = pa.array([(first + 9 + 10 * i) * SECOND for i in range(10)], pa.timestamp("us"))
@@ -80,7 +83,9 @@ def test_a_bounded_run_equals_the_embedded_one(spark, tmp_path: Path) -> None:
         feed(tmp_path, number)
     out = tmp_path / "out"
     with Session(spark=spark, checkpoint=str(tmp_path / "ck"), out=str(out)) as session:
-        texts = session.execute(world(tmp_path) + "EXPLAIN TEMPLATE traffic; EXPLAIN REQUEST n FROM traffic WHERE src = 'a1';")
+        texts = session.execute(
+            world(tmp_path) + "EXPLAIN TEMPLATE traffic; EXPLAIN REQUEST n FROM traffic WHERE src = 'a1';"
+        )
         assert "attribute {packets.src + packets.dst}  share 2" in texts[0]
         with pytest.raises(UserError, match="does not run"):
             session.request("n FROM traffic")
@@ -96,7 +101,9 @@ def test_a_bounded_run_equals_the_embedded_one(spark, tmp_path: Path) -> None:
 def test_requests_from_a_streaming_dataframe(spark, tmp_path: Path) -> None:
     for number in range(2):
         feed(tmp_path, number)
-    frame = spark.readStream.schema("id BIGINT, src STRING, dst STRING, groups STRING, ts TIMESTAMP").parquet(str(tmp_path / "asks"))
+    frame = spark.readStream.schema("id BIGINT, src STRING, dst STRING, groups STRING, ts TIMESTAMP").parquet(
+        str(tmp_path / "asks")
+    )
     statements = [part for part in world(tmp_path).split(";\n") if "REQUEST" not in part]
     with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
         session.execute(";\n".join(statements))
@@ -106,7 +113,9 @@ def test_requests_from_a_streaming_dataframe(spark, tmp_path: Path) -> None:
     assert rows(found) == rows(embedded(tmp_path)[0]) and found.num_rows > 20
 
 
-def test_a_running_job_is_asked_and_a_crash_repeats_nothing(spark, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_running_job_is_asked_and_a_crash_repeats_nothing(
+    spark, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     feed(tmp_path, 0)
     checkpoint = str(tmp_path / "ck")
     session = Session(spark=spark, checkpoint=checkpoint, out=str(tmp_path / "out"))
@@ -115,7 +124,9 @@ def test_a_running_job_is_asked_and_a_crash_repeats_nothing(spark, tmp_path: Pat
     try:
         wait(lambda: session.stats()["frontier"] is not None)
         ask = "n FROM traffic GROUP BY ()"
-        assert session.request(ask, timeout=240).to_pylist() == [{"n": 60, "_ts": datetime(1970, 1, 1, 0, 1, 38, 999999)}]
+        assert session.request(ask, timeout=240).to_pylist() == [
+            {"n": 60, "_ts": datetime(1970, 1, 1, 0, 1, 38, 999999)}
+        ]
         many = session.request([ask, "src, n FROM traffic WHERE dst = 'b1' GROUP BY src"], as_of="1970-01-01 00:01:35")
         assert many[0].to_pylist()[0]["n"] == 61 and sum(many[1].column("n").to_pylist()) < 61
         with pytest.raises(UserError, match="too old"):

@@ -1,4 +1,5 @@
-"""A user's Spark session whose settings conflict with a job's: the answer is the same, and the session has its own settings afterwards."""
+"""A user's Spark session whose settings conflict with a job's: the answer is the same, and the session has its own
+settings afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ SETTINGS: dict[str, dict[str, str]] = {
     "zone": {"spark.sql.session.timeZone": "Asia/Kathmandu"},
     "partitions": {"spark.sql.shuffle.partitions": "7"},
     "adaptive": {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.coalescePartitions.enabled": "true"},
-    "arrow": {"spark.sql.execution.arrow.pyspark.enabled": "false", "spark.sql.execution.arrow.maxRecordsPerBatch": "1"},
+    "arrow": {
+        "spark.sql.execution.arrow.pyspark.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    },
     "state": {"spark.sql.streaming.stateStore.providerClass": _STATE},
     "case": {"spark.sql.caseSensitive": "true"},
     "empty batches": {"spark.sql.streaming.noDataMicroBatches.enabled": "true", "spark.sql.streaming.stopTimeout": "1"},
@@ -32,7 +36,9 @@ def job(spark, folder: Path, checkpoint: str) -> Session:
     session = Session(spark=spark, checkpoint=str(folder / checkpoint))
     session.set("shards", 2)
     for name in "ab":
-        session.execute(f"CREATE STREAM {name} (k BIGINT, ts TIMESTAMP) WITH (format = 'parquet', path = '{folder}/{name}', time = 'ts')")
+        session.execute(
+            f"CREATE STREAM {name} (k BIGINT, ts TIMESTAMP) WITH (format = 'parquet', path = '{folder}/{name}', time = 'ts')"
+        )
     session.query("q", "SELECT a.k, a.ts AS at FROM a [RANGE 3 SECONDS], b [RANGE 3 SECONDS] WHERE a.k = b.k")
     return session
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
-from eddyline.operators.closings import Closed
-from eddyline.operators.covering import ordered_words
-from eddyline.operators.keys import combined, key_words
+from eddyline.operators.promises.closings import Closed
+from eddyline.operators.promises.covering import ordered_words
+from eddyline.operators.stream.keys import combined, key_words
 from eddyline.state.closed import Intervals, Keys, distinct, earliest, least_places, places_of
 
 
@@ -34,7 +34,10 @@ def test_intervals_hold_what_was_added(seed: int) -> None:
     rng = Random(seed)
     kept, model = Intervals(), set()
     for _ in range(rng.randrange(1, 40)):
-        pairs = [(low, low + rng.choice((0, 0, 1, 5))) for low in (rng.randrange(-60, 60) for _ in range(rng.randrange(1, 30)))]
+        pairs = [
+            (low, low + rng.choice((0, 0, 1, 5)))
+            for low in (rng.randrange(-60, 60) for _ in range(rng.randrange(1, 30)))
+        ]
         kept.add(np.array([a for a, _ in pairs], np.int64), np.array([b for _, b in pairs], np.int64))
         model |= {x for a, b in pairs for x in range(a, b + 1)}
         asked = np.arange(-70, 80)
@@ -86,14 +89,20 @@ def test_single_words_become_intervals(seed: int) -> None:
 @pytest.mark.parametrize("spread", [5, 60, 2**50])
 def test_words_are_found_whether_dense_or_not(seed: int, spread: int) -> None:
     rng = np.random.default_rng(seed)
-    words, asked = rng.integers(-spread, spread, int(rng.integers(0, 40))), rng.integers(-spread, 2 * spread, int(rng.integers(0, 40)))
+    words, asked = (
+        rng.integers(-spread, spread, int(rng.integers(0, 40))),
+        rng.integers(-spread, 2 * spread, int(rng.integers(0, 40))),
+    )
     asked = np.concatenate([asked, words[::2]])
     places = rng.integers(0, 100, len(words))
     once = distinct(words)
     assert once.tolist() == sorted(set(words.tolist()))
     assert places_of(once, asked).tolist() == [once.tolist().index(x) if x in once else -1 for x in asked.tolist()]
     found = earliest(words, places, asked, 1000)
-    wanted = [min((p for w, p in zip(words.tolist(), places.tolist(), strict=True) if w == x), default=1000) for x in asked.tolist()]
+    wanted = [
+        min((p for w, p in zip(words.tolist(), places.tolist(), strict=True) if w == x), default=1000)
+        for x in asked.tolist()
+    ]
     assert wanted == ([1000] * len(asked) if found is None else found.tolist())
 
 
@@ -119,7 +128,8 @@ def test_keys_compare_values_and_not_hashes(seed: int) -> None:
         words = np.array([a % 3 for a, _ in rows], np.int64)
         asked = [(rng.randrange(20), rng.choice((f"x{rng.randrange(5)}", None))) for _ in range(40)]
         found = kept.holds(
-            np.array([a % 3 for a, _ in asked]), pa.table({"a": [a for a, _ in asked], "b": pa.array([b for _, b in asked])})
+            np.array([a % 3 for a, _ in asked]),
+            pa.table({"a": [a for a, _ in asked], "b": pa.array([b for _, b in asked])}),
         )
         assert found.tolist() == [row in model for row in asked]
         kept.add(words, table)

@@ -1,4 +1,5 @@
-"""Rows leave a store from anywhere: with random appends, drops, expiry, spilling, compaction and restarts it equals a plain list."""
+"""Rows leave a store from anywhere: with random appends, drops, expiry, spilling, compaction and restarts it equals a
+plain list."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eddyline.kernels import probe
+from eddyline.kernels.joins import probe
 from eddyline.state.renumbering import GONE
 from eddyline.state.segment import Segment, SegmentList, open_marks
 from eddyline.state.spill import SpilledColumn
@@ -98,7 +99,9 @@ class Model:
         )
         self.reopen(*header)
 
-    def reopen(self, first: int, end: int, generation: int, drops: int, ranges: list[tuple[int, int, str]], dropped: str | None) -> None:
+    def reopen(
+        self, first: int, end: int, generation: int, drops: int, ranges: list[tuple[int, int, str]], dropped: str | None
+    ) -> None:
         self.store = new_store()
         self.segments = SegmentList(self.store)
         self.segments.segments = [Segment("s", *saved) for saved in ranges]

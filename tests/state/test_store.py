@@ -76,7 +76,7 @@ def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:
     index = store.indexes["key"]
     found: dict[int, list[int]] = {}
     for key in range(9):
-        from eddyline.kernels import probe
+        from eddyline.kernels.joins import probe
 
         one = np.array([key])
         far = np.array([2**62])

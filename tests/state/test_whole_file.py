@@ -34,7 +34,9 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return noted
 
 
-def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_call_ends(tmp_path: Path, done: list[str]) -> None:
+def test_content_is_on_the_disk_before_its_name_and_the_name_before_the_call_ends(
+    tmp_path: Path, done: list[str]
+) -> None:
     write_whole(str(tmp_path / "header"), "new")
     assert done == ["write .header.tmp", "fsync .header.tmp", "replace .header.tmp", f"fsync {tmp_path.name}"]
     assert (tmp_path / "header").read_text() == "new"
@@ -45,7 +47,9 @@ def test_many_files_of_a_folder_may_be_made_sure_of_at_once(tmp_path: Path, done
     assert done == ["write .block.tmp", "fsync .block.tmp", "replace .block.tmp"]
 
 
-def test_a_disk_that_fails_leaves_the_old_content_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_leaves_the_old_content_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_whole(str(tmp_path / "header"), "old")
 
     def full(file: int) -> None:

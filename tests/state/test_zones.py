@@ -35,7 +35,12 @@ def append(store: Store, rng: np.random.Generator, rows: int) -> None:
 def check(store: Store) -> None:
     """Every zone covers the values of its live rows."""
     cuts = store.zones.cuts(store.first, store.end)
-    assert cuts[0] == store.first and cuts[-1] == store.end and (np.diff(cuts) > 0).all() and np.diff(cuts).max() <= TUNING.rows
+    assert (
+        cuts[0] == store.first
+        and cuts[-1] == store.end
+        and (np.diff(cuts) > 0).all()
+        and np.diff(cuts).max() <= TUNING.rows
+    )
     for name in COLUMNS:
         low, high, nulls = store.zones.ranges(name, store.first, store.end)
         assert len(low) == len(high) == len(nulls) == len(cuts) - 1

@@ -40,8 +40,23 @@ def test_types_are_found_or_given():
     assert s.columns_sql == "n BIGINT, word STRING, ts TIMESTAMP, real DOUBLE, day DATE, yes BOOLEAN, small INT"
     first, second = s.rows
     assert math.isnan(first.pop("real"))
-    assert first == {"n": 1, "word": "a", "ts": datetime(2024, 1, 1, 0, 0, 1), "day": date(2024, 2, 29), "yes": True, "small": 3}
-    assert second == {"n": None, "word": "7", "ts": datetime(1970, 1, 1, 0, 0, 0, 1), "real": 1.0, "day": None, "yes": False, "small": 4}
+    assert first == {
+        "n": 1,
+        "word": "a",
+        "ts": datetime(2024, 1, 1, 0, 0, 1),
+        "day": date(2024, 2, 29),
+        "yes": True,
+        "small": 3,
+    }
+    assert second == {
+        "n": None,
+        "word": "7",
+        "ts": datetime(1970, 1, 1, 0, 0, 0, 1),
+        "real": 1.0,
+        "day": None,
+        "yes": False,
+        "small": 4,
+    }
 
 
 def test_lines_of_dashes_end_epochs():

@@ -1,9 +1,10 @@
 """Does the eddy follow selectivities that flip? A star of four streams, the lottery against every fixed order.
 
-Answer   Rows of the hub meet three others. In each phase one of the three has a partner for few hub rows and the others for
-         most; which one it is changes three times. Work is counted (probes and partial results) and timed (CPU seconds of
-         this process), per phase from the sixth epoch on and over the whole run. A second run has one phase only. In a third
-         the rows of one stream are wanted by two queries, each half by the one for which another order is best.
+Answer   Rows of the hub meet three others. In each phase one of the three has a partner for few hub rows and the others
+         for most; which one it is changes three times. Work is counted (probes and partial results) and timed (CPU
+         seconds of this process), per phase from the sixth epoch on and over the whole run. A second run has one phase
+         only. In a third the rows of one stream are wanted by two queries, each half by the one for which another order
+         is best.
 State    results/eddy.json, results/eddy.png.
 """
 
@@ -93,7 +94,8 @@ def run(route: tuple[str, ...] | str, phases: tuple[str, ...], seed: int) -> lis
 
 
 def run_kinds(route: tuple[str, ...] | str, seed: int) -> list[tuple[int, float]]:
-    """Two queries over one join: one wants the hub's rows of kind 0 and few rows of a, the other those of kind 1 and few of b."""
+    """Two queries over one join: one wants the hub's rows of kind 0 and few rows of a, the other those of kind 1 and
+    few of b."""
     session = Session(keep_results=False)
     session.execute("CREATE STREAM hub (g BIGINT, k BIGINT, ts TIMESTAMP) WITH (time='ts')")
     for name in "ab":
@@ -112,7 +114,14 @@ def run_kinds(route: tuple[str, ...] | str, seed: int) -> list[tuple[int, float]
     for number in range(EPOCHS):
         first = number * 1_000_000
         session.push(
-            "hub", pa.table({"g": rng.integers(0, 2, HUB_ROWS), "k": rng.integers(0, KEYS, HUB_ROWS), "ts": times(rng, first, HUB_ROWS)})
+            "hub",
+            pa.table(
+                {
+                    "g": rng.integers(0, 2, HUB_ROWS),
+                    "k": rng.integers(0, KEYS, HUB_ROWS),
+                    "ts": times(rng, first, HUB_ROWS),
+                }
+            ),
         )
         for name in "ab":
             keys = {"k": rng.integers(0, KEYS, OTHER_ROWS), "f": rng.integers(0, 40, OTHER_ROWS)}
@@ -140,7 +149,9 @@ def measure(rounds: int) -> dict[str, object]:
         runs: dict[str, list[list[tuple[int, float]]]] = {}
         for turn in range(rounds):
             for route in (*fixed, "lottery"):
-                runs.setdefault(route if isinstance(route, str) else " ".join(route), []).append(run(route, phases, turn))
+                runs.setdefault(route if isinstance(route, str) else " ".join(route), []).append(
+                    run(route, phases, turn)
+                )
         contestants: dict[str, object] = {}
         for name, found in runs.items():
             work_of = [statistics.median(one[0] for one in epochs) for epochs in zip(*found, strict=True)]
@@ -175,16 +186,31 @@ def goals(report: dict[str, object]) -> list[dict[str, object]]:
         for phase in range(len(PHASES)):
             best = min(values[f"settled_{key}"][phase] for values in fixed.values())
             checks.append(
-                (f"{kind}, phase {phase + 1} after {SETTLING} epochs, over the best order", mine[f"settled_{key}"][phase] / best, 1.15)
+                (
+                    f"{kind}, phase {phase + 1} after {SETTLING} epochs, over the best order",
+                    mine[f"settled_{key}"][phase] / best,
+                    1.15,
+                )
             )
-        checks.append((f"{kind}, whole run, over the best fixed order", mine[key] / min(v[key] for v in fixed.values()), 1.0))
+        checks.append(
+            (f"{kind}, whole run, over the best fixed order", mine[key] / min(v[key] for v in fixed.values()), 1.0)
+        )
         stable: dict[str, dict] = report["stable"]  # type: ignore[assignment]
         best = min(v[key] for name, v in stable.items() if name != "lottery")
         checks.append((f"{kind}, stable input, over the best fixed order", stable["lottery"][key] / best, 1.05))
         kinds: dict[str, dict] = report["lineages"]  # type: ignore[assignment]
         best = min(v[key] for name, v in kinds.items() if name != "lottery")
-        checks.append((f"{kind}, two lineages that want other orders, over the best fixed order", kinds["lottery"][key] / best, 1.0))
-    return [{"what": what, "value": value, "goal": f"<= {goal:g}", "met": bool(value <= goal)} for what, value, goal in checks]
+        checks.append(
+            (
+                f"{kind}, two lineages that want other orders, over the best fixed order",
+                kinds["lottery"][key] / best,
+                1.0,
+            )
+        )
+    return [
+        {"what": what, "value": value, "goal": f"<= {goal:g}", "met": bool(value <= goal)}
+        for what, value, goal in checks
+    ]
 
 
 def shown(name: str) -> str:
@@ -194,7 +220,11 @@ def shown(name: str) -> str:
 
 def draw(report: dict[str, object]) -> None:
     flips: dict[str, dict] = report["flips"]  # type: ignore[assignment]
-    values = {shown(name): one["work_per_epoch"] for name, one in flips.items() if name in ("a b c", "b c a", "c a b", "lottery")}
+    values = {
+        shown(name): one["work_per_epoch"]
+        for name, one in flips.items()
+        if name in ("a b c", "b c a", "c a b", "lottery")
+    }
     places = list(range(len(next(iter(values.values())))))
     lines(
         RESULTS / "eddy.png",

@@ -1,9 +1,9 @@
 """Standing filter queries and shared joins through the whole embedded engine, not only the filter step.
 
-Answer   Filters: 200,000 rows of one stream against 1,000 and 10,000 two-sided ranges that together match each row about once,
-         results of all into one sink FOR ALL; what one query more costs, and how much room a query takes.
-         Joins: 100 queries over the join of W1 with different filters and windows that together return about as many rows as
-         the one query without filters, against that query, and against each of the 100 run on its own.
+Answer   Filters: 200,000 rows of one stream against 1,000 and 10,000 two-sided ranges that together match each row
+         about once, results of all into one sink FOR ALL; what one query more costs, and how much room a query takes.
+         Joins: 100 queries over the join of W1 with different filters and windows that together return about as many
+         rows as the one query without filters, against that query, and against each of the 100 run on its own.
          CPU seconds of this process; contestants take turns and the best round counts.
 State    results/end_to_end.json, results/end_to_end.png.
 """
@@ -82,7 +82,8 @@ def join_session() -> Session:
 
 
 def join_queries() -> list[str]:
-    """Filters that take a hundredth of the pairs each: slices of one stream's values, with windows of 5 to 15 seconds."""
+    """Filters that take a hundredth of the pairs each: slices of one stream's values, with windows of 5 to 15
+    seconds."""
     found = []
     for number in range(QUERIES):
         low, high = number / QUERIES, (number + 1) / QUERIES
@@ -148,7 +149,12 @@ def goals(report: dict[str, object]) -> list[dict[str, object]]:
     few, many = report["filters"]["1000"], report["filters"]["10000"]  # type: ignore[index]
     joins: dict[str, float] = report["joins"]  # type: ignore[assignment]
     checks = [
-        ("filters end to end: rows/s at 10,000 queries over rows/s at 1,000", many["rows_per_s"] / few["rows_per_s"], ">=", 0.3),
+        (
+            "filters end to end: rows/s at 10,000 queries over rows/s at 1,000",
+            many["rows_per_s"] / few["rows_per_s"],
+            ">=",
+            0.3,
+        ),
         ("milliseconds to add one query to 10,000 after parsing, worst", many["add_ms"], "<", 50),
         ("bytes of filter and router per query", many["bytes_per_query"], "<", 2_000),
         ("100 shared join queries over the one unfiltered", joins["shared_s"] / joins["one_s"], "<", 3),
@@ -161,7 +167,12 @@ def goals(report: dict[str, object]) -> list[dict[str, object]]:
         ("100 separate runs over 100 shared queries", joins["apart_s"] / joins["shared_s"], ">=", 15),
     ]
     return [
-        {"what": what, "value": value, "goal": f"{sign} {goal:g}", "met": bool(value >= goal if sign == ">=" else value < goal)}
+        {
+            "what": what,
+            "value": value,
+            "goal": f"{sign} {goal:g}",
+            "met": bool(value >= goal if sign == ">=" else value < goal),
+        }
         for what, value, sign, goal in checks
     ]
 
@@ -178,7 +189,14 @@ def main() -> None:
     joins: dict[str, float] = report["joins"]  # type: ignore[assignment]
     seconds = [joins["one_s"], joins["shared_s"], joins["apart_s"]]
     title = f"{QUERIES} queries over one join, about as many results as the one without filters"
-    bars(RESULTS / "end_to_end.png", title, ["unfiltered, one", "shared", "run apart"], {"embedded": seconds}, unit="CPU seconds", log=True)
+    bars(
+        RESULTS / "end_to_end.png",
+        title,
+        ["unfiltered, one", "shared", "run apart"],
+        {"embedded": seconds},
+        unit="CPU seconds",
+        log=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Grouped filters: does the cost per row follow the matches rather than the queries?
 
 Answer   Rows per second of the filter step for growing sets of standing queries that together match 200,000 of 200,000
-         rows, beside the same queries evaluated one by one with NumPy; the price of adding and removing one query; bytes
-         per query; epochs of a few rows. Prints each figure with its goal and writes `results/filters.json` and `.png`.
-Limits   One process, one thread; the best of several rounds, in which all take turns. Parsing and binding are not included.
+         rows, beside the same queries evaluated one by one with NumPy; the price of adding and removing one query;
+         bytes per query; epochs of a few rows. Prints each figure with its goal and writes `results/filters.json` and
+         `.png`.
+Limits   One process, one thread; the best of several rounds, in which all take turns. Parsing and binding are not
+         included.
 
     python bench/papers/cacq/filters.py [--rounds 9]
 """
@@ -22,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 
 ROWS, BATCH = 200_000, 20_000
@@ -44,7 +46,12 @@ def both(*parts: Expression) -> Expression:
 
 def stream(random: np.random.Generator) -> dict[str, np.ndarray]:
     codes = random.integers(0, 100_000, ROWS)
-    return {"x": random.random(ROWS), "y": random.random(ROWS), "k": codes, "name": np.array([f"item-{c:06d}" for c in codes])}
+    return {
+        "x": random.random(ROWS),
+        "y": random.random(ROWS),
+        "k": codes,
+        "name": np.array([f"item-{c:06d}" for c in codes]),
+    }
 
 
 def ranges(random: np.random.Generator, count: int, column: str = "x", width: float | None = None) -> Iterable[Query]:
@@ -75,7 +82,10 @@ def equalities(random: np.random.Generator, count: int) -> Iterable[Query]:
 def prefixes(random: np.random.Generator, count: int) -> Iterable[Query]:
     for key in random.integers(0, 1_000, count).tolist():
         prefix = f"item-{key:03d}" if count <= 1_000 else f"item-{key:03d}{key % 10}"
-        yield compare("like", "name", STRING, prefix + "%"), lambda rows, prefix=prefix: np.char.startswith(rows["name"], prefix)
+        yield (
+            compare("like", "name", STRING, prefix + "%"),
+            lambda rows, prefix=prefix: np.char.startswith(rows["name"], prefix),
+        )
 
 
 def mixture(random: np.random.Generator, count: int) -> Iterable[Query]:
@@ -97,7 +107,10 @@ Round = Callable[[], int]
 
 def grouped_round(filters: GroupedFilter, columns: dict[str, pa.Array]) -> Round:
     """The whole stream through the grouped filter, batch by batch; answers with the number of matches."""
-    parts = [({name: values.slice(at, BATCH) for name, values in columns.items()}, min(BATCH, ROWS - at)) for at in range(0, ROWS, BATCH)]
+    parts = [
+        ({name: values.slice(at, BATCH) for name, values in columns.items()}, min(BATCH, ROWS - at))
+        for at in range(0, ROWS, BATCH)
+    ]
     return lambda: sum(filters.match_pairs(part, size)[0].size for part, size in parts)
 
 
@@ -108,7 +121,8 @@ def one_by_one_round(queries: list[Query], columns: dict[str, np.ndarray]) -> Ro
 
 
 def best_seconds(contestants: dict[str, Round], rounds: int) -> dict[str, tuple[float, int]]:
-    """Per contestant the best time and the matches. They take turns, so that a busy moment of the machine meets all alike."""
+    """Per contestant the best time and the matches. They take turns, so that a busy moment of the machine meets all
+    alike."""
     found = {name: (np.inf, run()) for name, run in contestants.items()}
     for _ in range(rounds):
         for name, run in contestants.items():
@@ -162,7 +176,12 @@ def measure(rounds: int) -> dict[str, object]:
     random = np.random.default_rng(7)
     plain = stream(random)
     columns = {name: pa.array(values) for name, values in plain.items()}
-    report: dict[str, object] = {"rows": ROWS, "batch": BATCH, "machine": platform.processor() or platform.machine(), "sets": {}}
+    report: dict[str, object] = {
+        "rows": ROWS,
+        "batch": BATCH,
+        "machine": platform.processor() or platform.machine(),
+        "sets": {},
+    }
     for name, make, counts in (
         ("ranges", ranges, (10, 100, 1_000, 10_000, 100_000)),
         ("two columns", two_columns, (1_000, 10_000)),
@@ -175,12 +194,18 @@ def measure(rounds: int) -> dict[str, object]:
         built = {count: filters_of(queries) for count, queries in sets.items()}
         contestants = {f"{count}": grouped_round(built[count][0], columns) for count in counts}
         if name != "prefixes":
-            contestants |= {f"{count} one by one": one_by_one_round(sets[count], plain) for count in counts if count <= 1_000}
+            contestants |= {
+                f"{count} one by one": one_by_one_round(sets[count], plain) for count in counts if count <= 1_000
+            }
         seconds = best_seconds(contestants, rounds)
         for count in counts:
             filters, adding = built[count]
             taken, matches = seconds[str(count)]
-            line: dict[str, object] = {"rows_per_s": ROWS / taken, "matches": matches, "bytes_per_query": filters.nbytes / count}
+            line: dict[str, object] = {
+                "rows_per_s": ROWS / taken,
+                "matches": matches,
+                "bytes_per_query": filters.nbytes / count,
+            }
             line["add_all_s"] = adding
             if f"{count} one by one" in seconds:
                 slow, expected = seconds[f"{count} one by one"]
@@ -207,7 +232,12 @@ def goals(report: dict[str, object]) -> list[dict[str, object]]:
         ("bytes per query", many["bytes_per_query"], "<", 2_000),
     ]
     return [
-        {"what": what, "value": value, "goal": f"{sign} {goal:g}", "met": bool(value >= goal if sign == ">=" else value < goal)}
+        {
+            "what": what,
+            "value": value,
+            "goal": f"{sign} {goal:g}",
+            "met": bool(value >= goal if sign == ">=" else value < goal),
+        }
         for what, value, sign, goal in checks
     ]
 
@@ -219,8 +249,12 @@ def draw(report: dict[str, object], path: Path) -> None:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.8))
     sets = report["sets"]
     for name, lines in sets.items():  # type: ignore[attr-defined]
-        left.loglog([int(n) for n in lines], [line["rows_per_s"] for line in lines.values()], "o-", label=f"grouped: {name}")
-    slow = {int(n): line["one_by_one_rows_per_s"] for n, line in sets["ranges"].items() if "one_by_one_rows_per_s" in line}  # type: ignore[index]
+        left.loglog(
+            [int(n) for n in lines], [line["rows_per_s"] for line in lines.values()], "o-", label=f"grouped: {name}"
+        )
+    slow = {
+        int(n): line["one_by_one_rows_per_s"] for n, line in sets["ranges"].items() if "one_by_one_rows_per_s" in line
+    }  # type: ignore[index]
     left.loglog(list(slow), list(slow.values()), "k--s", label="one by one (NumPy): ranges")
     left.set(xlabel="standing queries", ylabel="rows per second", title=f"Filter step, batches of {BATCH:,} rows")
     left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=2, frameon=False)

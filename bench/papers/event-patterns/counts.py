@@ -1,7 +1,8 @@
 """Events held and probes of `prune` against `check`, over the orders generator at several fail ratios.
 
-Answer   One line per query and fail ratio: peak events held and probes under both settings, the share that `prune` saves, operator seconds.
-         For the OR also the peak of events that a match can still need, worked out from the generated events alone.
+Answer   One line per query and fail ratio: peak events held and probes under both settings, the share that `prune`
+         saves, operator seconds. For the OR also the peak of events that a match can still need, worked out from the
+         generated events alone.
 Limits   Seconds are those of one run.
 """
 
@@ -15,8 +16,8 @@ from typing import Any
 import numpy as np
 from pyarrow import parquet
 
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import orders
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import orders
 from eddyline.session import Session
 
 CONSTRAINTS = """CREATE CONSTRAINTS rules ON orders TYPE type PARTITION BY trace_id (
@@ -35,27 +36,40 @@ def measured(statements: list[str], event: str, setting: str) -> dict[str, Any]:
     with Session(keep_results=False) as session:
         session.execute("\n".join(statements))
         session.set("constraints", setting)
-        session.execute(f"{CONSTRAINTS} CREATE QUERY q AS {event} FROM orders TYPE type PARTITION BY trace_id RETURN trace_id;")
+        session.execute(
+            f"{CONSTRAINTS} CREATE QUERY q AS {event} FROM orders TYPE type PARTITION BY trace_id RETURN trace_id;"
+        )
         session.run(once=True)
         stats = session.stats()
     (book,) = stats["patterns"].values()
     seconds = next(node["seconds"] for name, node in stats["operators"].items() if name.startswith("patterns over"))
-    return {"peak": book["peak_events_held"], "probes": book["probes"], "results": stats["results"]["q"], "seconds": seconds}
+    return {
+        "peak": book["peak_events_held"],
+        "probes": book["probes"],
+        "results": stats["results"]["q"],
+        "seconds": seconds,
+    }
 
 
-#: Tasks between CheckInventory and the choice of a stock, and after the branches: 20 events of an order. README.md has the reason.
+#: Tasks between CheckInventory and the choice of a stock, and after the branches: 20 events of an order. README.md has
+#: the reason.
 CHECKING, HANDLING = 2, 7
 
 
-def made_orders(folder: str, events: int, local: float, checking: int = CHECKING, handling: int = HANDLING) -> list[str]:
+def made_orders(
+    folder: str, events: int, local: float, checking: int = CHECKING, handling: int = HANDLING
+) -> list[str]:
     """Statements that declare the orders; a share of them uses local stock."""
     shape = GeneratorShape(100.0, events / 100, 0)
     shares = {"local": local, "cancelled": 0.0, "rejected": 0.0}
-    return orders(folder, shape, concurrent=1_000, quotes=3, **shares, checking=checking, handling=handling, values=400).statements
+    return orders(
+        folder, shape, concurrent=1_000, quotes=3, **shares, checking=checking, handling=handling, values=400
+    ).statements
 
 
 def needed_by_or(path: str, quote: int) -> int:
-    """The most events that the OR can still need at a time: OrderFromSupplier until a quote has matched or SendQuote has come, and then,
+    """The most events that the OR can still need at a time: OrderFromSupplier until a quote has matched or SendQuote
+    has come, and then,
     like matching quotes, UseRemoteStock and the invoice after it, until the order ends."""
     rows = parquet.read_table(path, columns=["trace_id", "type", "price"])
     trace, price = rows.column("trace_id").to_numpy(), rows.column("price").to_numpy()
@@ -67,7 +81,9 @@ def needed_by_or(path: str, quote: int) -> int:
         np.minimum.at(found, trace[chosen], place[chosen])
         return found
 
-    end, sent, supplier, remote = (first(kind == k) for k in ("FinishOrder", "SendQuote", "OrderFromSupplier", "UseRemoteStock"))
+    end, sent, supplier, remote = (
+        first(kind == k) for k in ("FinishOrder", "SendQuote", "OrderFromSupplier", "UseRemoteStock")
+    )
     matching = (kind == "GenerateQuote") & (price > quote) & (place > supplier[trace])
     leaves = np.where(first(matching) < sent, end, np.minimum(sent, end))
     lasting = matching | (kind == "UseRemoteStock") | ((kind == "GenerateInvoice") & (place > remote[trace]))
@@ -83,7 +99,9 @@ def needed_by_or(path: str, quote: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=400_000, help="events in all")
-    parser.add_argument("--checking", type=int, default=CHECKING, help="tasks between CheckInventory and the choice of a stock")
+    parser.add_argument(
+        "--checking", type=int, default=CHECKING, help="tasks between CheckInventory and the choice of a stock"
+    )
     parser.add_argument("--handling", type=int, default=HANDLING, help="tasks after the branches of an order")
     parser.add_argument("--ratios", default="0,50,90", help="fail ratios in per cent")
     args = parser.parse_args()
@@ -92,14 +110,24 @@ def main() -> None:
             early = made_orders(f"{folder}/early", args.events, ratio / 100, args.checking, args.handling)
             late = made_orders(f"{folder}/late", args.events, 0.0, args.checking, args.handling)
             for name, event in QUERIES.items():
-                # Quotes come three times: a branch fails where all of them do. The AND's first branch is fixed at half of its quotes.
+                # Quotes come three times: a branch fails where all of them do. The AND's first branch is fixed at half
+                # of its quotes.
                 quote = 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3))
                 text = event.format(quote=quote, late=round(400 * ratio / 100))
-                check, prune = (measured(late if name == "SEQ late" else early, text, setting) for setting in ("check", "prune"))
+                check, prune = (
+                    measured(late if name == "SEQ late" else early, text, setting) for setting in ("check", "prune")
+                )
                 assert check["results"] == prune["results"]
-                saved = {key: round(1 - prune[key] / check[key], 3) if check[key] else 0.0 for key in ("peak", "probes")}
+                saved = {
+                    key: round(1 - prune[key] / check[key], 3) if check[key] else 0.0 for key in ("peak", "probes")
+                }
                 needed = {"needed": needed_by_or(f"{folder}/early/orders", quote)} if name == "OR" else {}
-                print(json.dumps({"query": name, "fails": ratio, "check": check, "prune": prune, "saved": saved, **needed}), flush=True)
+                print(
+                    json.dumps(
+                        {"query": name, "fails": ratio, "check": check, "prune": prune, "saved": saved, **needed}
+                    ),
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """What an EVENT query costs beside the same pattern as a self-join, beside a filter, and in a crowd.
 
-Answer   CPU seconds of whole runs over the orders generator (reading included), medians of contenders that take turns in one process: a
-         sequence as an EVENT query, without and WITHIN the join's windows, as a self-join on the trace and a plain filter; 1,000
-         patterns beside one; `prune` and `check` at 0 and 90 % failing; a stream ten times as long beside one. Ratios are given of the
-         medians, and as the median of the ratios of single rounds (`by round`), which a machine that grows busier changes less.
+Answer   CPU seconds of whole runs over the orders generator (reading included), medians of contenders that take turns
+         in one process: a sequence as an EVENT query, without and WITHIN the join's windows, as a self-join on the
+         trace and a plain filter; 1,000 patterns beside one; `prune` and `check` at 0 and 90 % failing; a stream ten
+         times as long beside one. Ratios are given of the medians, and as the median of the ratios of single rounds
+         (`by round`), which a machine that grows busier changes less.
 Limits   CPU time still depends on what else the machine does; read ratios, not seconds.
-Reading  `python bench/papers/event-patterns/speed.py [--events N] [--repeats N] [--patterns N] [--parts sequence,crowd,settings,length]`
+Reading  `python bench/papers/event-patterns/speed.py [--events N] [--repeats N] [--patterns N] [--parts
+         sequence,crowd,settings,length]`
 """
 
 from __future__ import annotations
@@ -70,7 +72,12 @@ def put_out(subject: str, turns: Turns, pairs: Iterable[tuple[str, str]]) -> Non
     found = {name: median(seconds) for name, seconds in turns.items()}
     ratios = {f"{a}/{b}": found[a] / found[b] for a, b in pairs}
     rounds = {f"{a}/{b} by round": median(x / y for x, y in zip(turns[a], turns[b], strict=True)) for a, b in pairs}
-    print(json.dumps({"subject": subject, **{name: round(figure, 3) for name, figure in (found | ratios | rounds).items()}}), flush=True)
+    print(
+        json.dumps(
+            {"subject": subject, **{name: round(figure, 3) for name, figure in (found | ratios | rounds).items()}}
+        ),
+        flush=True,
+    )
 
 
 def sequence(events: int, repeats: int) -> None:
@@ -86,7 +93,9 @@ def sequence(events: int, repeats: int) -> None:
 def patterns(events: int, repeats: int, count: int) -> None:
     with TemporaryDirectory() as folder:
         stream = "\n".join(made_orders(folder, events, 0.5, checking=0, handling=0))
-        found = in_turns({"one": (stream, crowd(1), "off"), "many": (stream, crowd(count), "off")}, max(1, repeats // 2))
+        found = in_turns(
+            {"one": (stream, crowd(1), "off"), "many": (stream, crowd(count), "off")}, max(1, repeats // 2)
+        )
         put_out(f"{count} patterns", found, [("many", "one")])
 
 
@@ -96,7 +105,10 @@ def settings(events: int, repeats: int) -> None:
             early, late = ("\n".join(made_orders(f"{folder}/{share}", events, share)) for share in (ratio / 100, 0.0))
             for name, event in QUERIES.items():
                 stream = late if name == "SEQ late" else early
-                bounds = {"quote": 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3)), "late": round(400 * ratio / 100)}
+                bounds = {
+                    "quote": 200 if name == "AND" else round(400 * (ratio / 100) ** (1 / 3)),
+                    "late": round(400 * ratio / 100),
+                }
                 text = f"{CONSTRAINTS} CREATE QUERY q AS {event.format(**bounds)} {_BOOK};"
                 found = in_turns({setting: (stream, text, setting) for setting in ("check", "prune")}, repeats)
                 put_out(f"{name} at {ratio} %", found, [("prune", "check")])

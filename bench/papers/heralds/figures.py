@@ -1,10 +1,11 @@
 """Heralds and zones: the dissertation's experiments, and what the engine promises beside them.
 
-Answer   `python -m bench.papers.run heralds [15.2 15.3 15.4 once 15.5 15.7 15.8 clusters nothing lies band filters w1]` runs what is named
-         (everything, if nothing is), checks that results are equal with and without, compares figures with their goals, prints a line per
-         setting and keeps them in `results/figures.json`. It ends with 1 if a goal was missed.
-Limits   CPU seconds of this process from the first row read to the end of the run; the least of some rounds that take turns. Every round
-         draws other rows, so that no round knows the heralds of another.
+Answer   `python -m bench.papers.run heralds [15.2 15.3 15.4 once 15.5 15.7 15.8 clusters nothing lies band filters w1]`
+         runs what is named (everything, if nothing is), checks that results are equal with and without, compares
+         figures with their goals, prints a line per setting and keeps them in `results/figures.json`. It ends with 1 if
+         a goal was missed.
+Limits   CPU seconds of this process from the first row read to the end of the run; the least of some rounds that take
+         turns. Every round draws other rows, so that no round knows the heralds of another.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def lasting(size: int = 50, **rates: Any) -> Figure131:
     return Figure131(size=size, rounds=LENGTHS[size], **rates)
 
 
-def judged(line: dict[str, Any], what: str, value: float, most: float | None = None, least: float | None = None) -> None:
+def judged(
+    line: dict[str, Any], what: str, value: float, most: float | None = None, least: float | None = None
+) -> None:
     """Compare a figure with its goal."""
     goal = f"{what} {value:.3f} (at most {most})" if most is not None else f"{what} {value:.3f} (at least {least})"
     is_met = (most is None or value <= most) and (least is None or value >= least)
@@ -56,19 +59,28 @@ def timed(setting: Setting, mode: str, says: bool) -> tuple[float, int, dict[str
         for name in "ab":
             column, option = (", note STRING", ", herald = 'note'") if says else ("", "")
             session.execute(f"CREATE STREAM {name} (x BIGINT{column}, ts TIMESTAMP) WITH (time = 'ts'{option})")
-        session.query("q", f"SELECT a.x AS ax, b.x AS bx FROM a [{setting.window}], b [{setting.window}] WHERE {setting.condition}")
+        session.query(
+            "q",
+            f"SELECT a.x AS ax, b.x AS bx FROM a [{setting.window}], b [{setting.window}] WHERE {setting.condition}",
+        )
         # A standing query: its plan is made before its rows come.
         session.step()
         for name, (rows, heralds) in setting.streams().items():
             # Contenders that hear the same heralds read texts of their own: neither finds them known.
-            session.push(name, with_heralds(rows, [(place, text + " " * (mode == "off")) for place, text in heralds]) if says else rows)
+            session.push(
+                name,
+                with_heralds(rows, [(place, text + " " * (mode == "off")) for place, text in heralds])
+                if says
+                else rows,
+            )
         began = time.process_time()
         session.run(once=True)
         return time.process_time() - began, session.stats()["results"]["q"], session.stats()
 
 
 def compared(title: str, setting: Setting, rounds: int = ROUNDS) -> dict[str, Any]:
-    """The herald approach (`auto`) against the regular one (`off`), which has the same rows without heralds and asks no zones; and in a
+    """The herald approach (`auto`) against the regular one (`off`), which has the same rows without heralds and asks no
+    zones; and in a
     short run against `same`, which asks no zones and checks the heralds. In turns."""
     says = isinstance(setting, Figure131) and not setting.is_shuffled
     is_short = isinstance(setting, Figure131) and setting.rounds == 1
@@ -85,7 +97,9 @@ def compared(title: str, setting: Setting, rounds: int = ROUNDS) -> dict[str, An
         assert len(set(found.values())) == 1, f"{title}: {found}"
     best = {name: min(took) for name, took in seconds.items()}
     ratios = {
-        name: median(a / b for a, b in zip(seconds["auto"], seconds[name], strict=True)) for name in ("off", "same") if name in seconds
+        name: median(a / b for a, b in zip(seconds["auto"], seconds[name], strict=True))
+        for name in ("off", "same")
+        if name in seconds
     }
     line = {
         "title": title, **{name: round(took, 5) for name, took in best.items()}, "ratio": round(best["auto"] / best["off"], 3),
@@ -111,7 +125,9 @@ DROPS = {20: 0.5, 50: 0.2, 100: 0.15}
 def _drops(size: int) -> list[dict[str, Any]]:
     lines = [compared(f"size {size}, drop rate {d}", lasting(size, drop=d), 5) for d in (0.0, 0.3, 0.6, 0.9)]
     judged(lines[-1], "of off", lines[-1]["median_ratio_to_off"], most=DROPS[size])
-    judged(lines[-1], "auto of its time at rate 0, medians", lines[-1]["median_auto"] / lines[0]["median_auto"], most=1.0)
+    judged(
+        lines[-1], "auto of its time at rate 0, medians", lines[-1]["median_auto"] / lines[0]["median_auto"], most=1.0
+    )
     return lines
 
 
@@ -125,7 +141,9 @@ def _once() -> list[dict[str, Any]]:
 
 
 def _selects() -> list[dict[str, Any]]:
-    lines = [compared(f"select {s}, drop rate {d}", lasting(drop=d, select=s), 5) for s in (0.1, 0.4) for d in (0.0, 0.9)]
+    lines = [
+        compared(f"select {s}, drop rate {d}", lasting(drop=d, select=s), 5) for s in (0.1, 0.4) for d in (0.0, 0.9)
+    ]
     gained = [line["median_ratio_to_off"] for line in lines if "0.9" in line["title"]]
     judged(lines[-1], "of off, to that at select 0.1", gained[1] / gained[0], most=1.0)
     return lines
@@ -137,7 +155,10 @@ def _passes() -> list[dict[str, Any]]:
     for rate in (0.1, 0.5, 0.9):
         line = compared(f"pass rate {rate}", Figure131(passing=rate))
         # What was counted is that of the last turn.
-        rows = {name: rows.column("x").to_numpy() for name, (rows, _) in Figure131(passing=rate, seed=16 + ROUNDS - 1).streams().items()}
+        rows = {
+            name: rows.column("x").to_numpy()
+            for name, (rows, _) in Figure131(passing=rate, seed=16 + ROUNDS - 1).streams().items()
+        }
         tested = 1 - line["conditions_avoided"] / (len(rows["a"]) * np.count_nonzero(rows["b"] > 1_000))
         print(f"{'':44s} {tested:.1%} of the pairs are tested", flush=True)
         lines.append({**line, "tested": round(tested, 4)})
@@ -169,8 +190,15 @@ def _lies() -> list[dict[str, Any]]:
             assert sum(stats["violations"].values()) == (10 * LENGTHS[100] if lies else 0)
             seconds[lies].append(took)
     cost = min(seconds[10]) / min(seconds[0]), median(a / b for a, b in zip(seconds[10], seconds[0], strict=True))
-    print(f"{'a lie in every tenth span':44s} costs {cost[0]:.3f} by the least times, median of turns {cost[1]:.3f}", flush=True)
-    line: dict[str, Any] = {"title": "a lie in every tenth span", "ratio": round(cost[0], 3), "median_ratio": round(cost[1], 3)}
+    print(
+        f"{'a lie in every tenth span':44s} costs {cost[0]:.3f} by the least times, median of turns {cost[1]:.3f}",
+        flush=True,
+    )
+    line: dict[str, Any] = {
+        "title": "a lie in every tenth span",
+        "ratio": round(cost[0], 3),
+        "median_ratio": round(cost[1], 3),
+    }
     judged(line, "median of turns", cost[1], most=1.05)
     return [line]
 
@@ -201,14 +229,23 @@ def _filters() -> list[dict[str, Any]]:
     starts = rng.integers(0, domain - domain // 100, 200).tolist()
     batches = [{"x": pa.array(rng.integers(start, start + domain // 100, 1_000))} for start in starts]
     off, on = (total / len(batches) for total in _ranges_over(batches))
-    print(f"{'10,000 ranges, batches within 1 %':44s} off {off:8.4f} ms  on {on:8.4f} ms  speed {off / on:.2f}", flush=True)
-    line: dict[str, Any] = {"title": "filters", "off_ms": round(off, 4), "on_ms": round(on, 4), "speed": round(off / on, 3)}
+    print(
+        f"{'10,000 ranges, batches within 1 %':44s} off {off:8.4f} ms  on {on:8.4f} ms  speed {off / on:.2f}",
+        flush=True,
+    )
+    line: dict[str, Any] = {
+        "title": "filters",
+        "off_ms": round(off, 4),
+        "on_ms": round(on, 4),
+        "speed": round(off / on, 3),
+    }
     judged(line, "speed", off / on, least=1.5)
     return [line]
 
 
 def _select_alone() -> list[dict[str, Any]]:
-    """10,000 ranges over 50 partitions of 200 rows in one batch, of which a share lies beyond all ranges: milliseconds per batch."""
+    """10,000 ranges over 50 partitions of 200 rows in one batch, of which a share lies beyond all ranges: milliseconds
+    per batch."""
     lines = []
     for rate in (0.0, 0.3, 0.6, 0.9):
         rng = np.random.default_rng(16)
@@ -224,10 +261,11 @@ def _select_alone() -> list[dict[str, Any]]:
 
 
 def _ranges_over(batches: list[dict[str, pa.Array]]) -> tuple[float, float]:
-    """Milliseconds that 10,000 ranges within a million take for all batches, without zones and with them; the least of some rounds."""
+    """Milliseconds that 10,000 ranges within a million take for all batches, without zones and with them; the least of
+    some rounds."""
     from eddyline.model.datatypes import BIGINT
-    from eddyline.model.expression import Call, ColumnRef, Literal
-    from eddyline.model.functions import resolve
+    from eddyline.model.expressions.expression import Call, ColumnRef, Literal
+    from eddyline.model.expressions.functions import resolve
     from eddyline.operators.sharing.grouped_filter import GroupedFilter
     from eddyline.tuning import SharingTuning
 
@@ -267,7 +305,10 @@ def _w1() -> list[dict[str, Any]]:
         took = {first: once(first), second: once(second)}
         if turn:
             ratios.append(took["off"] / took["auto"])
-    print(f"{'W1, speed of auto against off':44s} median {median(ratios):.3f} of {[round(r, 3) for r in ratios]}", flush=True)
+    print(
+        f"{'W1, speed of auto against off':44s} median {median(ratios):.3f} of {[round(r, 3) for r in ratios]}",
+        flush=True,
+    )
     line: dict[str, Any] = {"title": "W1", "speed": round(median(ratios), 3), "turns": [round(r, 3) for r in ratios]}
     judged(line, "speed", median(ratios), least=0.98)
     return [line]

@@ -1,15 +1,15 @@
 """Streams in partitions, as the dissertation has them: sizes, selectivities, drop and pass rates.
 
-Answer   `Figure131` makes the two streams of the query of Fig. 13.1, `a.x < b.x AND b.x > 1000`, with chosen rates; `Clusters` makes
-         streams whose values lie together without any herald.
+Answer   `Figure131` makes the two streams of the query of Fig. 13.1, `a.x < b.x AND b.x > 1000`, with chosen rates;
+         `Clusters` makes streams whose values lie together without any herald.
 
-             a   partition j: x >= low(j)                    b   partition i: x <= top(i); of its rows a share `select` has x > 1000
-             a pair of partitions is dropped where low(j) >= top(i)
+             a   partition j: x >= low(j)                    b   partition i: x <= top(i); of its rows a share `select`
+             has x > 1000 a pair of partitions is dropped where low(j) >= top(i)
 
 State    None: a seed gives the same rows.
-Limits   The join selectivity can be kept while 1 - drop rate is not below it. A pass rate above the join selectivity is not possible with
-         the dissertation's own definitions (a pair that passes has all its pairs of rows as results): with `passing` the selectivity is
-         what comes out.
+Limits   The join selectivity can be kept while 1 - drop rate is not below it. A pass rate above the join selectivity is
+         not possible with the dissertation's own definitions (a pair that passes has all its pairs of rows as results):
+         with `passing` the selectivity is what comes out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _BASE = 100_000
 
 @dataclass(frozen=True)
 class Figure131:
-    """50 partitions per stream; `size` is the average number of rows of one, uniform between half and one and a half of it."""
+    """50 partitions per stream; `size` is the average number of rows of one, uniform between half and one and a half of
+    it."""
 
     size: int = 50
     drop: float = 0.0
@@ -37,8 +38,8 @@ class Figure131:
     passing: float = 0.0
     #: Partitions of a stream that a row may meet.
     partitions: int = 50
-    #: So many times that number of partitions come one after the other, and a window holds as many rows as the partitions have on average;
-    #: 1: nothing leaves, and the run ends with the last partition, as in the dissertation.
+    #: So many times that number of partitions come one after the other, and a window holds as many rows as the
+    #: partitions have on average; 1: nothing leaves, and the run ends with the last partition, as in the dissertation.
     rounds: int = 1
     #: Every so many-th herald is false for one of its rows; 0: none is.
     lies: int = 0
@@ -68,14 +69,20 @@ class Figure131:
         # Levels are spread so that the share `rate` of pairs has the level of a at or above that of b.
         low = rng.permutation(self.partitions) / self.partitions
         ends = max(0.0, 1 - 2 * rate), min(1.0, 2 - 2 * rate)
-        top = ends[0] + (ends[1] - ends[0]) * (rng.permutation(self.partitions) + 0.5) / self.partitions - 0.5 / self.partitions
+        top = (
+            ends[0]
+            + (ends[1] - ends[0]) * (rng.permutation(self.partitions) + 0.5) / self.partitions
+            - 0.5 / self.partitions
+        )
         low, top = (_BASE + (level * _SCALE).astype(np.int64) for level in (low, top))
         return self._passing(rng, low, top) if self.passing else self._dropping(rng, low, top)
 
     def _sizes(self, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(self.size // 2, self.size + self.size // 2 + 1, self.partitions)
 
-    def _dropping(self, rng: np.random.Generator, low: np.ndarray, top: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, list[str]]]:
+    def _dropping(
+        self, rng: np.random.Generator, low: np.ndarray, top: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray, list[str]]]:
         sizes = self._sizes(rng), self._sizes(rng)
         # Of the rows of a, so many lie at the lower end of their partition that the join selectivity comes out.
         near = rng.random(int(sizes[0].sum())) < min(1.0, self.join / max(1 - self.drop, 1e-9))
@@ -83,14 +90,19 @@ class Figure131:
         b = self._selected(rng, np.repeat(top, sizes[1]) - rng.integers(0, _NOISE, sizes[1].sum()))
         return [(a, sizes[0], [f"x >= {least}" for least in low]), (b, sizes[1], [f"x <= {most}" for most in top])]
 
-    def _passing(self, rng: np.random.Generator, high: np.ndarray, bottom: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, list[str]]]:
+    def _passing(
+        self, rng: np.random.Generator, high: np.ndarray, bottom: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray, list[str]]]:
         """A pair passes where the greatest value of a is below the least value of b that is selected."""
         sizes = self._sizes(rng), self._sizes(rng)
         near = rng.random(int(sizes[0].sum())) < 0.5
         a = np.where(near, np.repeat(high, sizes[0]) - rng.integers(0, _NOISE, len(near)), _BASE - 10)
         far = np.where(rng.random(int(sizes[1].sum())) < 0.5, np.repeat(bottom, sizes[1]), _BASE + 2 * _SCALE)
         b = self._selected(rng, far)
-        return [(a, sizes[0], [f"x <= {most}" for most in high]), (b, sizes[1], [f"x <= {_BASE + 2 * _SCALE}" for _ in bottom])]
+        return [
+            (a, sizes[0], [f"x <= {most}" for most in high]),
+            (b, sizes[1], [f"x <= {_BASE + 2 * _SCALE}" for _ in bottom]),
+        ]
 
     def _selected(self, rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
         """Of these values the share `select`; the others are such that the select leaves them out."""
@@ -138,7 +150,8 @@ def _timed(values: np.ndarray, offset: int) -> pa.Table:
 
 
 def with_heralds(rows: pa.Table, heralds: list[tuple[int, str]]) -> pa.Table:
-    """The same rows with a column `note`, and each herald before the row that it begins at, as a file would have them."""
+    """The same rows with a column `note`, and each herald before the row that it begins at, as a file would have
+    them."""
     places = np.array([place for place, _ in heralds], np.int64)
     note = pa.nulls(len(rows), pa.string())
     told = {"x": pa.nulls(len(heralds), pa.int64()), "note": pa.array([text for _, text in heralds], pa.string())}

@@ -1,8 +1,8 @@
 """What demand costs and saves on this machine: the unit costs that `auto` weighs, measured.
 
 Answer   `python bench/papers/just-in-time/costs.py` times the parts of a just-in-time join over random rows and writes
-         `results/costs.json`: nanoseconds per combination made (probed, joined, stored under one index, purged, and met by its
-         consumer), per question asked, per opposite row that may be new, per row touched in order to resume,
+         `results/costs.json`: nanoseconds per combination made (probed, joined, stored under one index, purged, and met
+         by its consumer), per question asked, per opposite row that may be new, per row touched in order to resume,
          per combination resumed, per row scanned, and per epoch and condition whatever
          the rows. `operators/join/demand/edge.py` has them as ratios.
 Limits   CPU time of this process, medians of several rounds.
@@ -31,7 +31,7 @@ from eddyline.operators.join.demand.waking import woken_pairs
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.policy import NodeOutput
-from eddyline.operators.join.probing import found_pairs
+from eddyline.operators.join.probing.probing import found_pairs
 from eddyline.state.columns import Ints
 
 HERE = Path(__file__).parent
@@ -61,7 +61,9 @@ def session(jit: str, rows: int = ROWS, epochs: int = 8, values: int = VALUES) -
 def push(into: Session, rng: np.random.Generator, start: int, rows: int, values: int = VALUES) -> None:
     ts = ((start + np.arange(rows)) * 1_000_000).astype("datetime64[us]")
     for stream in "abc":
-        columns = {f"x_{pair}": rng.integers(0, values if pair == "ab" else VALUES, rows) for pair in COLUMNS if stream in pair}
+        columns = {
+            f"x_{pair}": rng.integers(0, values if pair == "ab" else VALUES, rows) for pair in COLUMNS if stream in pair
+        }
         into.push(stream, pa.table({**columns, "ts": ts}))
 
 
@@ -112,7 +114,9 @@ def made_and_kept() -> tuple[float, float]:
         made = list(node.produce(new, JoinSlice(fresh, same), True))
         number = sum(map(len, made))
         making = cpu(make) / number
-        using = cpu(lambda: [list(root.produce([piece, None], JoinSlice(fresh, same), False)) for piece in made]) / number
+        using = (
+            cpu(lambda: [list(root.produce([piece, None], JoinSlice(fresh, same), False)) for piece in made]) / number
+        )
         return making, using
 
 
@@ -124,7 +128,9 @@ def resumed(values: int) -> tuple[float, int, int]:
         novelty = Novelty.of(JoinSlice({"c": (last - ROWS, last)}, same), group.bases.values())
         assert novelty is not None
         gathering = Gathering(demand.node, group.bases[2], ())
-        pairs = woken_pairs(gathering, demand.conditions.all[0].novel(last - ROWS, last, novelty.low), novelty.low, same, None)
+        pairs = woken_pairs(
+            gathering, demand.conditions.all[0].novel(last - ROWS, last, novelty.low), novelty.low, same, None
+        )
         assert pairs is not None
         before = demand.edge.woken
         nanoseconds = cpu(lambda: demand.resuming.wake(novelty, novelty.low, NodeOutput(None)))
@@ -152,7 +158,9 @@ def main() -> None:
         joined = node.joined(probe, found, None, True)
         alone = cpu(lambda: condition.passes(joined)) / len(joined)
         novel = cpu(lambda: condition.novel(*fresh["c"], int(rows[0].clock[0]))) / ROWS
-        scan = cpu(lambda: found_pairs(other, step, True, *(bound[:200] for bound in bounds))) / (200 * other.store.live)
+        scan = cpu(lambda: found_pairs(other, step, True, *(bound[:200] for bound in bounds))) / (
+            200 * other.store.live
+        )
     waking = resumed(VALUES**3)[0]
     total, touched, woken = resumed(VALUES)
     resuming = (total * touched - waking * touched) / woken

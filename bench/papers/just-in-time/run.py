@@ -1,10 +1,10 @@
 """Just-in-time joins with and without demand: the paper's plans, parameters and measures.
 
-Answer   `python bench/papers/just-in-time/run.py [goals] [w2] [10 … 17]` runs what is named (everything, if nothing is), prints a line
-         per setting, checks that the number of results is the same with and without, and keeps what it measured in
-         `results/grid.json`; then it holds all that file has against the goals and draws the pictures.
-Limits   CPU seconds of this process, everything included, the least of a few rounds that take turns; the grid off the defaults
-         runs 2 h of event time, the defaults 5 h.
+Answer   `python bench/papers/just-in-time/run.py [goals] [w2] [10 … 17]` runs what is named (everything, if nothing
+         is), prints a line per setting, checks that the number of results is the same with and without, and keeps what
+         it measured in `results/grid.json`; then it holds all that file has against the goals and draws the pictures.
+Limits   CPU seconds of this process, everything included, the least of a few rounds that take turns; the grid off the
+         defaults runs 2 h of event time, the defaults 5 h.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import claims
 
 from bench import harness, plots, workloads
 from eddyline import Session
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import clique
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import clique
 
 HERE = Path(__file__).parent
 BUSHY = {
@@ -80,11 +80,19 @@ FORMS = (AUTO, CHAIN, PROBES, ONE_SIDED, ("bloom", "chain"))
 GOALS = [
     ("bushy default", replace(BUSHY_DEFAULT, hours=5), FORMS),
     ("bushy default, hash", replace(BUSHY_DEFAULT, hours=5, probe="hash"), FORMS),
-    ("bushy, rate x10, hash", replace(BUSHY_DEFAULT, rate=10.0, hours=2.0, probe="hash", epoch_rows=20_000), (AUTO, CHAIN)),
+    (
+        "bushy, rate x10, hash",
+        replace(BUSHY_DEFAULT, rate=10.0, hours=2.0, probe="hash", epoch_rows=20_000),
+        (AUTO, CHAIN),
+    ),
     ("left-deep default", replace(LEFT_DEFAULT, hours=5), FORMS),
     ("left-deep default, hash", replace(LEFT_DEFAULT, hours=5, probe="hash"), FORMS),
     ("bushy N=4, dmax 50, hash", replace(BUSHY_DEFAULT, sources=4, dmax=50, hours=5, probe="hash"), FORMS),
-    ("every row finds partners, hash", replace(BUSHY_DEFAULT, sources=4, dmax=6, minutes=1.5, hours=5, probe="hash"), (AUTO, CHAIN)),
+    (
+        "every row finds partners, hash",
+        replace(BUSHY_DEFAULT, sources=4, dmax=6, minutes=1.5, hours=5, probe="hash"),
+        (AUTO, CHAIN),
+    ),
 ]
 #: A run of fewer seconds is measured in several rounds.
 SHORT, ROUNDS = 2.0, 9
@@ -116,7 +124,9 @@ def measure(statements: list[str], query: str, **settings: object) -> dict[str, 
 
 def clique_query(setting: Setting) -> str:
     names = "abcdefgh"[: setting.sources]
-    equalities = [f"{names[i]}.x{n} = {names[j]}.x{n}" for n, (i, j) in enumerate(combinations(range(setting.sources), 2), 1)]
+    equalities = [
+        f"{names[i]}.x{n} = {names[j]}.x{n}" for n, (i, j) in enumerate(combinations(range(setting.sources), 2), 1)
+    ]
     windows = ", ".join(f"{name} [RANGE {round(setting.minutes * 60)} SECONDS]" for name in names)
     chosen = ", ".join(f"{name}.ts AS t_{name}" for name in names)
     return f"CREATE QUERY q AS SELECT {chosen} FROM {windows} WHERE {' AND '.join(equalities)}"
@@ -134,9 +144,14 @@ def run(setting: Setting, forms: tuple[tuple[str, str], ...]) -> dict[str, dict[
             last_factor=last,
         )
         common = {"plan": setting.plan, "probe": setting.probe, "epoch_rows": setting.epoch_rows}
-        wishes = {"REF": {"jit": "off"}} | {f"{jit} {control}": {"jit": jit, "jit_control": control} for jit, control in forms}
+        wishes = {"REF": {"jit": "off"}} | {
+            f"{jit} {control}": {"jit": jit, "jit_control": control} for jit, control in forms
+        }
         return taking_turns(
-            {name: partial(measure, made.statements, clique_query(setting), **common, **wish) for name, wish in wishes.items()}
+            {
+                name: partial(measure, made.statements, clique_query(setting), **common, **wish)
+                for name, wish in wishes.items()
+            }
         )
 
 
@@ -186,7 +201,10 @@ def main(parts: list[str]) -> None:
     run(replace(LEFT_DEFAULT, hours=0.2), FORMS)
     for title, setting, forms in GOALS:
         if "goals" in parts:
-            kept.setdefault("goals", {})[title] = {"setting": asdict(setting), "measures": (found := run(setting, forms))}
+            kept.setdefault("goals", {})[title] = {
+                "setting": asdict(setting),
+                "measures": (found := run(setting, forms)),
+            }
             say(title, found)
     if "w2" in parts:
         kept["w2"] = w2()
@@ -200,7 +218,9 @@ def main(parts: list[str]) -> None:
             for place, found in zip(places, measured, strict=True):
                 say(f"{title} {place}", found)
     kept["claims"] = claims.claims(kept)
-    harness.write(path, "just-in-time joins", {name: kept[name] for name in ("goals", "w2", "figures", "claims") if name in kept})
+    harness.write(
+        path, "just-in-time joins", {name: kept[name] for name in ("goals", "w2", "figures", "claims") if name in kept}
+    )
     claims.show(kept["claims"])
     (HERE / "results" / "claims.md").write_text(claims.page(kept["claims"]))
     draw()

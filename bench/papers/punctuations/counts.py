@@ -1,9 +1,11 @@
-"""Punctuations by counting: rows held, values told, rows left out. `python bench/papers/punctuations/counts.py [--seconds 200]`
+"""Punctuations by counting: rows held, values told, rows left out. `python bench/papers/punctuations/counts.py
+[--seconds 200]`
 
-Answer   The figures of the dissertation that rows decide: 5.1 rows held with punctuations and without; 5.2 rows held for 10, 20 and 30 rows
-         per punctuation; 5.6 state of the stream whose partner closes keys four times as often; 5.10 how many of the closed keys are told;
-         8.1 rows held in windows of 1, 5 and 15 s with keys that live 2 s; 8.4 when finished keys are told with windows and without;
-         8.7 four streams, two of five rows of which have a partner that is closed and has left its window. Prints each with its goal.
+Answer   The figures of the dissertation that rows decide: 5.1 rows held with punctuations and without; 5.2 rows held
+         for 10, 20 and 30 rows per punctuation; 5.6 state of the stream whose partner closes keys four times as often;
+         5.10 how many of the closed keys are told; 8.1 rows held in windows of 1, 5 and 15 s with keys that live 2 s;
+         8.4 when finished keys are told with windows and without; 8.7 four streams, two of five rows of which have a
+         partner that is closed and has left its window. Prints each with its goal.
 State    results/counts.json, results/held.png.
 Limits   Rows are counted; `times.py` measures.
 """
@@ -41,7 +43,13 @@ def figure_5_1(seconds: float) -> Figure:
     curves = {"punctuations on": on.held[:EPOCHS], "punctuations off": off.held[:EPOCHS]}
     RESULTS.mkdir(exist_ok=True)
     plots.lines(
-        RESULTS / "held.png", "A join without windows: rows held", instants, curves, across="seconds of event time", unit="rows", log=True
+        RESULTS / "held.png",
+        "A join without windows: rows held",
+        instants,
+        curves,
+        across="seconds of event time",
+        unit="rows",
+        log=True,
     )
     return {
         "on": on.held[-1],
@@ -84,7 +92,11 @@ def figure_8_1(seconds: float) -> Figure:
         assert on.stats["results"] == off.stats["results"]
         shares[str(window)] = on.mean / off.mean
     goals = {"1": 0.75, "5": 0.20, "15": 0.07}
-    return {"of the window join": shares, "goals": goals, "met": all(abs(shares[w] / goal - 1) <= 0.1 for w, goal in goals.items())}
+    return {
+        "of the window join": shares,
+        "goals": goals,
+        "met": all(abs(shares[w] / goal - 1) <= 0.1 for w, goal in goals.items()),
+    }
 
 
 def figure_8_4(seconds: float) -> Figure:
@@ -94,7 +106,9 @@ def figure_8_4(seconds: float) -> Figure:
         select = f"SELECT a.k FROM a{window} AS a, b{window} AS b WHERE a.k = b.k"
         found = run(tables, Settings(propagate="on", purge="eager"), select).told
         assert found is not None
-        told.append(dict(zip(found.column("k").to_pylist(), found.column("_ts").cast(pa.int64()).to_pylist(), strict=True)))
+        told.append(
+            dict(zip(found.column("k").to_pylist(), found.column("_ts").cast(pa.int64()).to_pylist(), strict=True))
+        )
     plain, windowed = told
     later = sum(windowed.get(key, 1 << 62) > at for key, at in plain.items())
     earlier = sum(windowed[key] < at for key, at in plain.items() if key in windowed)

@@ -1,8 +1,8 @@
 """Streams with punctuations for the figures of the dissertation: a row every 2 ms on average (Poisson), 20 open keys.
 
-Answer   `by_clock` gives streams whose keys open and close at the same instants in all of them, as auctions do; `by_count` streams that
-         close a key after every so many rows of their own; `four_streams` the streams of figure 8.7. `run` feeds streams to one join and
-         counts rows held after every epoch.
+Answer   `by_clock` gives streams whose keys open and close at the same instants in all of them, as auctions do;
+         `by_count` streams that close a key after every so many rows of their own; `four_streams` the streams of figure
+         8.7. `run` feeds streams to one join and counts rows held after every epoch.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def by_count(seconds: float, per_punctuation: int, seed: int) -> pa.Table:
 
 
 def four_streams(seconds: float, droppable: float = 0.4) -> tuple[dict[str, pa.Table], int, str]:
-    """Four streams of 100 rows a second each under windows of 10 s; the first one closes a key every 10 rows, the others close none.
-    Rows of these come late for their keys so often that the given share of all rows has a key that the first stream has closed and whose
-    rows of it have left their window. With how many these rows are, and the join."""
+    """Four streams of 100 rows a second each under windows of 10 s; the first one closes a key every 10 rows, the
+    others close none.
+    Rows of these come late for their keys so often that the given share of all rows has a key that the first stream has
+    closed and whose rows of it have left their window. With how many these rows are, and the join."""
     gap, life, window = _STEP, _LIFE, _WINDOW
     tables, lost = {}, 0
     for number, name in enumerate("abcd"):
@@ -86,7 +87,13 @@ def _with_ends(ts: Any, keys: Any, closed: Any, at: Any) -> pa.Table:
     times = np.concatenate([ts, at])
     order = np.argsort(times, kind="stable")
     done = np.concatenate([np.zeros(len(ts), np.bool_), np.ones(len(at), np.bool_)])[order]
-    return pa.table({"k": np.concatenate([keys, closed])[order], "done": done, "ts": pa.array(times[order]).cast(pa.timestamp("us"))})
+    return pa.table(
+        {
+            "k": np.concatenate([keys, closed])[order],
+            "done": done,
+            "ts": pa.array(times[order]).cast(pa.timestamp("us")),
+        }
+    )
 
 
 def pair(seconds: float, per_punctuation: int) -> dict[str, pa.Table]:
@@ -114,7 +121,9 @@ def run(tables: dict[str, pa.Table], settings: Settings, select: str, said: Iter
     found = Count({name: [] for name in tables})
     with Session(settings) as session:
         for name in tables:
-            session.execute(f"CREATE STREAM {name} (k BIGINT, done BOOLEAN, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'done')")
+            session.execute(
+                f"CREATE STREAM {name} (k BIGINT, done BOOLEAN, ts TIMESTAMP) WITH (time = 'ts', punctuation = 'done')"
+            )
         for statement in said:
             session.execute(statement)
         query = session.query("q", select)

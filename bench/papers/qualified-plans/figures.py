@@ -1,4 +1,5 @@
-"""All figures of this folder, or some of them: `python -m bench.papers.run qualified-plans [flip four_situations …]`."""
+"""All figures of this folder, or some of them: `python -m bench.papers.run qualified-plans [flip four_situations
+…]`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Selectivities that change places in the middle of a run: does the plan follow, and is that worth it?
 
-Answer   `a.x = b.x AND a.y = c.y` over three streams. In the first half a and b hardly ever meet and a and c often do; then it is the other
-         way round. The planner's run is compared with fixed trees: probes and partial results, as counted by the engine,
-         the migrations' own work included. (b c) alone would be a cross product.
+Answer   `a.x = b.x AND a.y = c.y` over three streams. In the first half a and b hardly ever meet and a and c often do;
+         then it is the other way round. The planner's run is compared with fixed trees: probes and partial results, as
+         counted by the engine, the migrations' own work included. (b c) alone would be a cross product.
 Limits   Counts, not times: they are the same on every machine.
 Reading  README.md in this folder
 

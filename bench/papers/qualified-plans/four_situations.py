@@ -1,10 +1,11 @@
 """The four situations of Section 4, measured: both extremes fit, only the bjtree, only the mjoin, only a jtree.
 
-Answer   One chain of four streams under four pairs of budgets. The mjoin, the best bjtree and a jtree each run; from the CPU that each
-         epoch took follows what a plan gets done, and what it leaves undone, when it may use only so much of a core; from the stores,
-         whether it stays within the rows allowed. The search is asked for its choice under each pair.
-Limits   CPU is that of this process, of each epoch the least of several runs. Throughput and backlog are computed from it, not waited
-         for: work that is not done by the end of an epoch's event time is carried over to the next.
+Answer   One chain of four streams under four pairs of budgets. The mjoin, the best bjtree and a jtree each run; from
+         the CPU that each epoch took follows what a plan gets done, and what it leaves undone, when it may use only so
+         much of a core; from the stores, whether it stays within the rows allowed. The search is asked for its choice
+         under each pair.
+Limits   CPU is that of this process, of each epoch the least of several runs. Throughput and backlog are computed from
+         it, not waited for: work that is not done by the end of an epoch's event time is carried over to the next.
 Reading  README.md in this folder
 
 Run: `python bench/papers/qualified-plans/four_situations.py`; writes results/.
@@ -21,10 +22,10 @@ from matplotlib.figure import Figure
 from settings import RESULTS, Run, Setting, rows_of
 
 from bench import harness, plots
-from eddyline.plan.budget import SHIPPED
-from eddyline.plan.cost import CostModel
-from eddyline.plan.jtree.search import search
-from eddyline.plan.jtree.tree import JTree
+from eddyline.plan.tree.budget import SHIPPED
+from eddyline.plan.tree.cost import CostModel
+from eddyline.plan.tree.jtree.search import search
+from eddyline.plan.tree.jtree.tree import JTree
 
 CHAIN = Setting(
     ("a", "b", "c", "d"),
@@ -59,7 +60,9 @@ class Plan:
 def measured(tree: JTree) -> Plan:
     tables = rows_of(CHAIN)
     runs = [list(Run(CHAIN, tree, tables, EPOCHS)) for _ in range(REPEATS)]
-    return Plan(tree, [min(epoch.cpu for epoch in same) for same in zip(*runs, strict=True)], [epoch.alive for epoch in runs[0]])
+    return Plan(
+        tree, [min(epoch.cpu for epoch in same) for same in zip(*runs, strict=True)], [epoch.alive for epoch in runs[0]]
+    )
 
 
 def served(cpu: list[float], cores: float) -> tuple[list[float], list[float]]:
@@ -100,7 +103,11 @@ def situations(plans: dict[str, Plan]) -> dict[str, tuple[float, float]]:
 
 def main() -> None:
     model = CostModel(CHAIN.graph, SHIPPED)
-    trees = {"mjoin": "(a b c d)", "bjtree": str(search(CHAIN.graph, SHIPPED, method="bjtree").nearest.tree), "jtree": "((a b) c d)"}
+    trees = {
+        "mjoin": "(a b c d)",
+        "bjtree": str(search(CHAIN.graph, SHIPPED, method="bjtree").nearest.tree),
+        "jtree": "((a b) c d)",
+    }
     plans = {name: measured(JTree.parse(text)) for name, text in trees.items()}
     prices = {name: model.price(plan.tree) for name, plan in plans.items()}
     # The search counts in the model's seconds: budgets are carried over by what the three plans take in both.
@@ -152,7 +159,9 @@ def draw(path: Path, found: list[dict[str, object]], states: dict[str, list[int]
             middle.axhline(one["row_budget"] / 1000, color="#707070", linewidth=0.8, label="budget of rows")
             top.set_title(f"{one['situation']}\n{one['cpu_budget']:.2f} cores, {one['row_budget']:,.0f} rows")
             bottom.set_xlabel("event time, s")
-        for row, label in enumerate(("rows done per second, thousands", "rows stored, thousands", "rows waiting, thousands")):
+        for row, label in enumerate(
+            ("rows done per second, thousands", "rows stored, thousands", "rows waiting, thousands")
+        ):
             panels[row][0].set_ylabel(label)
         panels[0][0].set_ylim(bottom=0)
         panels[1][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,15 +1,15 @@
 """The model against the clock: predicted and measured CPU and state of every tree of random queries.
 
-Answer   For 20 random queries over 3 to 5 streams, every jtree runs with the probe orders that the planner would give it. Per query:
-         the rank correlation of predicted and measured CPU over its trees, and by how much the rows stored differ from the prediction.
-         CPU is that of this process, so that what else the machine does is not counted; each tree runs several times, and of each
-         epoch the least counts.
-Limits   Queries whose trees all cost about the same are not drawn: there is nothing to rank. Trees predicted to take more than 1.5 CPU
-         seconds (cross products of full windows) do not run; each query says how many.
+Answer   For 20 random queries over 3 to 5 streams, every jtree runs with the probe orders that the planner would give
+         it. Per query: the rank correlation of predicted and measured CPU over its trees, and by how much the rows
+         stored differ from the prediction. CPU is that of this process, so that what else the machine does is not
+         counted; each tree runs several times, and of each epoch the least counts.
+Limits   Queries whose trees all cost about the same are not drawn: there is nothing to rank. Trees predicted to take
+         more than 1.5 CPU seconds (cross products of full windows) do not run; each query says how many.
 Reading  README.md in this folder
 
-Run: `python bench/papers/qualified-plans/model_reality.py [--first 0] [--queries 20] [--streams 3 4 5] [--out model_reality]`; writes
-results/. Queries that the file has already and that are not run again stay in it.
+Run: `python bench/papers/qualified-plans/model_reality.py [--first 0] [--queries 20] [--streams 3 4 5] [--out
+model_reality]`; writes results/. Queries that the file has already and that are not run again stay in it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from matplotlib.ticker import NullFormatter
 from settings import RESULTS, Run, random_setting, rows_of
 
 from bench import harness, plots
-from eddyline.plan.budget import SHIPPED
-from eddyline.plan.cost import CostModel
+from eddyline.plan.tree.budget import SHIPPED
+from eddyline.plan.tree.cost import CostModel
 
 ROWS, EPOCHS = 300_000, 20
 #: Runs of each tree; the fewer trees, the closer together they may lie.
 REPEATS = {3: 15, 4: 5, 5: 3}
-#: CPU seconds of a run as predicted: at least one tree has this number, none more; and the least ratio of the slowest to the fastest.
+#: CPU seconds of a run as predicted: at least one tree has this number, none more; and the least ratio of the slowest
+#: to the fastest.
 LEAST_WORK, MOST_WORK, LEAST_SPREAD = 0.15, 1.5, 2.5
 
 
@@ -59,13 +60,22 @@ def one_query(streams: int, seed: int) -> dict[str, object]:
                 "tree": str(tree),
                 "predicted_cpu": price.cpu * setting.seconds,
                 # Every repeat does the same in an epoch: the least of each is what was disturbed least.
-                "measured_cpu": sum(min(epoch.cpu for epoch in same) for same in zip(*(one[place] for one in rounds), strict=True)),
+                "measured_cpu": sum(
+                    min(epoch.cpu for epoch in same) for same in zip(*(one[place] for one in rounds), strict=True)
+                ),
                 "predicted_rows": price.memory,
                 "alive_rows": float(np.mean([epoch.alive for epoch in full])),
                 "held_rows": float(np.mean([epoch.held for epoch in full])),
             }
         )
-    return {"streams": streams, "seed": seed, "sql": setting.sql, "trees_in_all": of_all, **judged(trees), "trees": trees}
+    return {
+        "streams": streams,
+        "seed": seed,
+        "sql": setting.sql,
+        "trees_in_all": of_all,
+        **judged(trees),
+        "trees": trees,
+    }
 
 
 def judged(trees: list[dict[str, float]]) -> dict[str, float]:
@@ -107,8 +117,12 @@ def draw(path: Path, found: list[dict[str, object]]) -> None:
         for query in found:
             colour = plots.COLOURS[query["streams"] - 3]
             trees = query["trees"]
-            left.plot([t["predicted_cpu"] for t in trees], [t["measured_cpu"] for t in trees], ".", color=colour, alpha=0.6)
-            right.plot([t["predicted_rows"] for t in trees], [t["alive_rows"] for t in trees], ".", color=colour, alpha=0.6)
+            left.plot(
+                [t["predicted_cpu"] for t in trees], [t["measured_cpu"] for t in trees], ".", color=colour, alpha=0.6
+            )
+            right.plot(
+                [t["predicted_rows"] for t in trees], [t["alive_rows"] for t in trees], ".", color=colour, alpha=0.6
+            )
         for axes, title in ((left, "CPU seconds of a run"), (right, "rows stored")):
             axes.set_xscale("log")
             axes.set_yscale("log")
@@ -130,7 +144,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--queries", type=int, default=20)
-    parser.add_argument("--streams", type=int, nargs="+", default=[3, 4, 5], help="only queries over these numbers of streams")
+    parser.add_argument(
+        "--streams", type=int, nargs="+", default=[3, 4, 5], help="only queries over these numbers of streams"
+    )
     parser.add_argument("--out", default="model_reality", help="name of the result files")
     args = parser.parse_args()
     target = RESULTS / f"{args.out}.json"
@@ -142,7 +158,9 @@ def main() -> None:
         print({name: value for name, value in known[seed].items() if name not in ("trees", "sql")}, flush=True)
         # Written after every query: a run can be taken up where it was stopped.
         found = [known[each] for each in sorted(known)]
-        harness.write(target, "predicted and measured cost of join trees", {"summary": summary_of(found), "found": found})
+        harness.write(
+            target, "predicted and measured cost of join trees", {"summary": summary_of(found), "found": found}
+        )
         draw(RESULTS / f"{args.out}.png", found)
     print(summary_of(list(known.values())))
 

@@ -27,15 +27,15 @@ from time import process_time
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2]))
 
-from eddyline.plan.cost import CostModel, UnitCosts  # noqa: E402 - the path above makes `bench` importable
-from eddyline.plan.join_graph import JoinGraph, JoinInput  # noqa: E402
-from eddyline.plan.jtree.beam import beam, effort_for  # noqa: E402
-from eddyline.plan.jtree.bjtree import best_bjtree  # noqa: E402
-from eddyline.plan.jtree.candidates import Budgets, Candidates  # noqa: E402
-from eddyline.plan.jtree.finder import finder  # noqa: E402
-from eddyline.plan.jtree.search import search  # noqa: E402
-from eddyline.plan.jtree.state_removal import state_removal  # noqa: E402
-from eddyline.plan.jtree.state_selection import state_selection  # noqa: E402
+from eddyline.plan.tree.cost import CostModel, UnitCosts  # noqa: E402 - the path above makes `bench` importable
+from eddyline.plan.tree.join_graph import JoinGraph, JoinInput  # noqa: E402
+from eddyline.plan.tree.jtree.beam import beam, effort_for  # noqa: E402
+from eddyline.plan.tree.jtree.bjtree import best_bjtree  # noqa: E402
+from eddyline.plan.tree.jtree.candidates import Budgets, Candidates  # noqa: E402
+from eddyline.plan.tree.jtree.finder import finder  # noqa: E402
+from eddyline.plan.tree.jtree.search import search  # noqa: E402
+from eddyline.plan.tree.jtree.state_removal import state_removal  # noqa: E402
+from eddyline.plan.tree.jtree.state_selection import state_selection  # noqa: E402
 
 FINDER_INPUTS = 8
 FIXED = Budgets(cpu=1.0, memory=5_000.0)
@@ -118,7 +118,12 @@ class Tally:
 def tally(streams: int, kind: str, settings: int, finder_inputs: int = FINDER_INPUTS) -> Tally:
     """Run all settings of one N and one kind of budgets."""
     result = Tally(missed=[], stages=Counter(), seconds=[], finder_seconds=[])
-    assert result.missed is not None and result.stages is not None and result.seconds is not None and result.finder_seconds is not None
+    assert (
+        result.missed is not None
+        and result.stages is not None
+        and result.seconds is not None
+        and result.finder_seconds is not None
+    )
     for seed in range(settings):
         graph, costs = random_graph(streams, seed), UnitCosts()
         model = CostModel(graph, costs)

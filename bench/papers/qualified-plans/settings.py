@@ -1,7 +1,9 @@
-"""Streams to measure with: rates, windows and keys as the cost model has them, the rows to match, and a session that runs one tree.
+"""Streams to measure with: rates, windows and keys as the cost model has them, the rows to match, and a session that
+runs one tree.
 
-Answer   `Setting` is a query over streams whose keys are uniform and independent; `rows_of` makes its rows; `Run` pushes them through a
-         tree epoch by epoch and says what each epoch took and what is stored. `random_setting` draws one.
+Answer   `Setting` is a query over streams whose keys are uniform and independent; `rows_of` makes its rows; `Run`
+         pushes them through a tree epoch by epoch and says what each epoch took and what is stored. `random_setting`
+         draws one.
 Limits   What skew does to selectivities is the statistics' concern, not the model's: there is none here.
 """
 
@@ -22,11 +24,11 @@ import numpy as np  # noqa: E402 - the path above makes `bench` importable
 import pyarrow as pa  # noqa: E402
 
 from eddyline import Session  # noqa: E402
-from eddyline.plan.cost import CostModel, UnitCosts  # noqa: E402
-from eddyline.plan.join_graph import JoinGraph, JoinInput  # noqa: E402
-from eddyline.plan.jtree.enumeration import every_shape  # noqa: E402
-from eddyline.plan.jtree.tree import JTree  # noqa: E402
-from eddyline.plan.tree_choice import orders_of, positions_of  # noqa: E402
+from eddyline.plan.tree.cost import CostModel, UnitCosts  # noqa: E402
+from eddyline.plan.tree.join_graph import JoinGraph, JoinInput  # noqa: E402
+from eddyline.plan.tree.jtree.enumeration import every_shape  # noqa: E402
+from eddyline.plan.tree.jtree.tree import JTree  # noqa: E402
+from eddyline.plan.tree.tree_choice import orders_of, positions_of  # noqa: E402
 
 #: Queries are drawn with these costs, whatever is shipped: the same seed gives the same query.
 DRAWN_WITH = UnitCosts(insert=3e-8, delete=1.5e-8, join=4e-8, probe=3e-8, arrive=1e-7)
@@ -56,7 +58,9 @@ class Setting:
 
     @property
     def sql(self) -> str:
-        references = ", ".join(f"{n} [RANGE {round(w * 1000)} MILLISECONDS]" for n, w in zip(self.names, self.windows, strict=True))
+        references = ", ".join(
+            f"{n} [RANGE {round(w * 1000)} MILLISECONDS]" for n, w in zip(self.names, self.windows, strict=True)
+        )
         joins = " AND ".join(f"{one}.k_{one}{two} = {two}.k_{one}{two}" for one, two, _ in self.keys)
         return f"SELECT {self.names[0]}.ts AS at FROM {references} WHERE {joins}"
 
@@ -86,10 +90,14 @@ def random_setting(streams: int, lots: random.Random, rows: int, least: float, m
         rates = tuple(lots.randint(1000, 8000) for _ in names)
         windows = tuple(round(lots.uniform(1, 6), 1) for _ in names)
         pairs = [(names[lots.randrange(place)], names[place]) for place in range(1, streams)]
-        others = [(one, two) for place, one in enumerate(names) for two in names[place + 1 :] if (one, two) not in pairs]
+        others = [
+            (one, two) for place, one in enumerate(names) for two in names[place + 1 :] if (one, two) not in pairs
+        ]
         pairs += lots.sample(others, min(len(others), lots.choice((0, 0, 1, 1, 2))))
         held = {n: r * w for n, r, w in zip(names, rates, windows, strict=True)}
-        keys = tuple((one, two, max(2, round(max(held[one], held[two]) / 10 ** lots.uniform(-1.0, 0.8)))) for one, two in pairs)
+        keys = tuple(
+            (one, two, max(2, round(max(held[one], held[two]) / 10 ** lots.uniform(-1.0, 0.8)))) for one, two in pairs
+        )
         setting = Setting(names, rates, windows, keys, rows)
         model = CostModel(setting.graph, DRAWN_WITH)
         trees, all_of_them = setting.trees(DRAWN_WITH, most)

@@ -1,13 +1,14 @@
 """The engine itself, by real clocks: how soon each window is answered, and what working strip by strip costs.
 
-Answer   Response times per window in the settings of Figures 5 to 9: the four window distributions by hash, by nested loop and
-         with windows of rows, bursts of mean 1 to 5, 24 of 30 queries on one window; plain (no schedule) and under each scheduler, with the
-         CPU seconds of an epoch and the most results in the output buffer.
-Limits   Table 1's windows at 100 rows/s, as in the paper (nested loop: 15 rows/s): 600 s of history, then epochs of new rows. All
-         rows of an epoch arrive when it begins: the engine's bursts are its epochs. Contenders take turns epoch by epoch in one
-         session, in an order drawn anew for each turn; the first two turns do not count (schedules learn what windows cost), medians
-         over the others do. `compared` are medians of the ratios within a turn: the machine's speed changes from turn to turn. On a machine
-         that others use too, the CPU time of the process says more than the wall clock.
+Answer   Response times per window in the settings of Figures 5 to 9: the four window distributions by hash, by nested
+         loop and with windows of rows, bursts of mean 1 to 5, 24 of 30 queries on one window; plain (no schedule) and
+         under each scheduler, with the CPU seconds of an epoch and the most results in the output buffer.
+Limits   Table 1's windows at 100 rows/s, as in the paper (nested loop: 15 rows/s): 600 s of history, then epochs of new
+         rows. All rows of an epoch arrive when it begins: the engine's bursts are its epochs. Contenders take turns
+         epoch by epoch in one session, in an order drawn anew for each turn; the first two turns do not count
+         (schedules learn what windows cost), medians over the others do. `compared` are medians of the ratios within a
+         turn: the machine's speed changes from turn to turn. On a machine that others use too, the CPU time of the
+         process says more than the wall clock.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ from workload import TABLE_1, Rows, arrivals
 from eddyline import Session
 from eddyline.model.clock import Clock
 from eddyline.operators.join.scheduling.release import SharedSchedule
-from eddyline.runtime.response import Responses
+from eddyline.runtime.figures.response import Responses
 from eddyline.settings import Settings
 
 NAMES = ("lwo", "swf", "mqt")
-#: New rows of an epoch, as many as the engine takes by itself, and epochs per contender. *Plain* works such an epoch off in two slices.
+#: New rows of an epoch, as many as the engine takes by itself, and epochs per contender. *Plain* works such an epoch
+#: off in two slices.
 EPOCH, EPOCHS = Settings().epoch_rows, 15
 #: Turns that do not count.
 LEARNING = 2
 LOOP_RATE = 15.0
-#: 30 queries instead of 7 have up to ten times the results: fewer rows are as much work where results are handed out one by one.
+#: 30 queries instead of 7 have up to ten times the results: fewer rows are as much work where results are handed out
+#: one by one.
 SKEWED_EPOCH, SKEWED_EPOCHS = 5_000, 9
 
 
@@ -73,7 +76,9 @@ def setting(
             for copy in range(count):
                 name = f"w{number + 1}_{copy}"
                 places[name] = number
-                session.query(name, f"SELECT a.k AS k, b.ts AS other FROM a [{size}], b [{size}] WHERE a.k = b.k", probe=probe)
+                session.query(
+                    name, f"SELECT a.k AS k, b.ts AS other FROM a [{size}], b [{size}] WHERE a.k = b.k", probe=probe
+                )
         assert session.driver is not None
         session.driver.settings = session.job.settings
         for name in places:
@@ -97,20 +102,30 @@ def setting(
                 seconds = time.process_time() - began
                 begin += epoch
                 response = session.stats()["response"]
-                # A burst that is longer than an epoch waits for the other stream: such an epoch has no results, and does not count.
+                # A burst that is longer than an epoch waits for the other stream: such an epoch has no results, and
+                # does not count.
                 if turn >= LEARNING and all(response[query]["mean"] is not None for query in places):
-                    means = [np.mean([response[query]["mean"] for query, at in places.items() if at == n]) for n in range(len(windows))]
+                    means = [
+                        np.mean([response[query]["mean"] for query, at in places.items() if at == n])
+                        for n in range(len(windows))
+                    ]
                     found[name][turn] = ([float(mean) for mean in means], seconds)
     told: dict[str, dict[str, object]] = {}
     for name, turns in found.items():
         assert len(turns) >= epochs // 2, f"{name} has results in {len(turns)} of {epochs} epochs"
         mean = np.median([one for one, _ in turns.values()], axis=0)
         overall = float(np.average(mean, weights=queries))
-        told[name] = {"overall": overall, "mean": mean.tolist(), "cpu_s": float(np.median([cpu for _, cpu in turns.values()]))}
+        told[name] = {
+            "overall": overall,
+            "mean": mean.tolist(),
+            "cpu_s": float(np.median([cpu for _, cpu in turns.values()])),
+        }
         schedule = ways[name]
         if isinstance(schedule, SharedSchedule):
             told[name]["output_buffer"] = schedule.buffer.peak
-    told["compared"] = compared({name: {turn: means for turn, (means, _) in found[name].items()} for name in NAMES}, queries)
+    told["compared"] = compared(
+        {name: {turn: means for turn, (means, _) in found[name].items()} for name in NAMES}, queries
+    )
     return told
 
 
@@ -143,9 +158,13 @@ def measured(clock: Clock | None) -> dict[str, object]:
         "epoch_rows": EPOCH,
         "epochs": EPOCHS,
         "distributions": {name: setting(rows, ranges(sizes), one, clock=clock) for name, sizes in TABLE_1.items()},
-        "distributions_loop": {name: setting(slow, ranges(sizes), one, "loop", clock) for name, sizes in TABLE_1.items()},
+        "distributions_loop": {
+            name: setting(slow, ranges(sizes), one, "loop", clock) for name, sizes in TABLE_1.items()
+        },
         "distributions_rows": {name: setting(rows, windows, one, clock=clock) for name, windows in counted.items()},
-        "bursts": {f"{b:g}": setting(arrivals(2, burst=b, rows=needed), ranges(small_large), one, clock=clock) for b in BURSTS},
+        "bursts": {
+            f"{b:g}": setting(arrivals(2, burst=b, rows=needed), ranges(small_large), one, clock=clock) for b in BURSTS
+        },
         "skewed": {
             name: setting(rows, ranges(small_large), queries, clock=clock, epoch=SKEWED_EPOCH, epochs=SKEWED_EPOCHS)
             for name, queries in skewed.items()

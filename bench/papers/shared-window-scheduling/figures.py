@@ -1,7 +1,7 @@
 """Figures 2, 3, 5 to 9 and Table 1 of the scheduling paper, ours beside its claims.
 
-Answer   Measures, writes `results/figures.json`, a picture per figure and the tables of the README, and prints each claim with what was
-         found.
+Answer   Measures, writes `results/figures.json`, a picture per figure and the tables of the README, and prints each
+         claim with what was found.
 
     python -m bench.papers.run shared-window-scheduling [--steps loads,wall_clock]
 """
@@ -68,28 +68,61 @@ def picture_all(found: dict) -> None:
         plots.bars(RESULTS / f"figure-{number}.png", title, windows, shown, unit="mean response, s", log=True)
     by_name = found["distributions"]
     shown = {n.upper(): [by_name[d][n]["overall"] * 1e3 for d in TABLE_1] for n in NAMES}
-    plots.bars(RESULTS / "figure-5.png", "Figure 5: four window distributions (hash)", list(TABLE_1), shown, unit="mean response, ms")
+    plots.bars(
+        RESULTS / "figure-5.png",
+        "Figure 5: four window distributions (hash)",
+        list(TABLE_1),
+        shown,
+        unit="mean response, ms",
+    )
     shown = {n.upper(): [found["distributions_loop"][d][n]["overall"] * 1e3 for d in TABLE_1] for n in NAMES}
-    plots.bars(RESULTS / "loop.png", "Four window distributions (nested loop, 15 rows/s)", list(TABLE_1), shown, unit="mean response, ms")
+    plots.bars(
+        RESULTS / "loop.png",
+        "Four window distributions (nested loop, 15 rows/s)",
+        list(TABLE_1),
+        shown,
+        unit="mean response, ms",
+    )
     for distribution, sizes in TABLE_1.items():
         for measure in ("mean", "max"):
             shown = {n.upper(): [s * 1e3 for s in by_name[distribution][n][measure]] for n in NAMES}
             title = f"Figure 6: {distribution}, {measure} response per window"
             path = RESULTS / f"figure-6-{distribution}-{measure}.png"
             plots.bars(path, title, [f"{w} s" for w in sizes], shown, unit="ms", log=True)
-    shown = {n.upper(): [float(np.median([run[n]["overall"] for run in found["bursts"][f"{b:g}"]])) for b in BURSTS] for n in NAMES}
+    shown = {
+        n.upper(): [float(np.median([run[n]["overall"] for run in found["bursts"][f"{b:g}"]])) for b in BURSTS]
+        for n in NAMES
+    }
     title = "Figure 7: Pareto bursts (median of five seeds)"
-    plots.bars(RESULTS / "figure-7.png", title, [f"mean {b:g}" for b in BURSTS], shown, unit="mean response, s", log=True)
+    plots.bars(
+        RESULTS / "figure-7.png", title, [f"mean {b:g}" for b in BURSTS], shown, unit="mean response, s", log=True
+    )
     five = found["bursts"]["5"]
     shown = {n.upper(): np.median([run[n]["mean"] for run in five], axis=0).tolist() for n in NAMES}
     sizes = [f"{w} s" for w in TABLE_1["small-large"]]
-    plots.bars(RESULTS / "figure-8.png", "Figure 8: per window, bursts of mean five", sizes, shown, unit="mean response, s", log=True)
+    plots.bars(
+        RESULTS / "figure-8.png",
+        "Figure 8: per window, bursts of mean five",
+        sizes,
+        shown,
+        unit="mean response, s",
+        log=True,
+    )
     shown = {n.upper(): [found["skewed"][w][n]["overall"] * 1e3 for w in found["skewed"]] for n in NAMES}
-    plots.bars(RESULTS / "figure-9.png", "Figure 9: 24 of 30 queries on one window", list(found["skewed"]), shown, unit="mean response, ms")
+    plots.bars(
+        RESULTS / "figure-9.png",
+        "Figure 9: 24 of 30 queries on one window",
+        list(found["skewed"]),
+        shown,
+        unit="mean response, ms",
+    )
     for clock, words in CLOCKS.items():
         for distribution, sizes in TABLE_1.items():
             said = found[clock]["distributions"][distribution]
-            shown = {n if n == "plain" else n.upper(): [seconds * 1e3 for seconds in said[n]["mean"]] for n in ("plain", *NAMES)}
+            shown = {
+                n if n == "plain" else n.upper(): [seconds * 1e3 for seconds in said[n]["mean"]]
+                for n in ("plain", *NAMES)
+            }
             title = f"The engine {words}: {distribution}, mean response per window"
             path = RESULTS / f"{clock.replace('_', '-')}-{distribution}.png"
             plots.bars(path, title, [f"{w} s" for w in sizes], shown, unit="ms", log=True)
@@ -112,26 +145,44 @@ def settings(found: dict) -> dict[str, dict]:
 
 def judge(found: dict) -> list[dict[str, object]]:
     every = settings(found)
-    best = [s for s, said in every.items() if said["mqt"]["overall"] <= min(said[n]["overall"] for n in NAMES) * (1 + 1e-12)]
+    best = [
+        s for s, said in every.items() if said["mqt"]["overall"] <= min(said[n]["overall"] for n in NAMES) * (1 + 1e-12)
+    ]
     three = [1 - run["mqt"]["overall"] / run["lwo"]["overall"] for run in found["bursts"]["3"]]
     others = ("lwo", "swf", "swf bounded")
-    bounded = [s for s, said in every.items() if said["mqt bounded"]["overall"] <= min(said[n]["overall"] for n in others)]
+    bounded = [
+        s for s, said in every.items() if said["mqt bounded"]["overall"] <= min(said[n]["overall"] for n in others)
+    ]
     three_bounded = [1 - run["mqt bounded"]["overall"] / run["lwo"]["overall"] for run in found["bursts"]["3"]]
     three_swf = [1 - run["mqt"]["overall"] / run["swf"]["overall"] for run in found["bursts"]["3"]]
     sooner = {d: said["lwo"]["mean"][0] / said["mqt"]["mean"][0] for d, said in found["distributions"].items()}
     steady = found["distributions"]
-    loads_best = [s for s, said in found["loads"].items() if said["mqt"]["overall"] <= min(said[n]["overall"] for n in NAMES)]
+    loads_best = [
+        s for s, said in found["loads"].items() if said["mqt"]["overall"] <= min(said[n]["overall"] for n in NAMES)
+    ]
     claims = [
         ("MQT has the best mean response in all settings", f"{len(best)} of {len(every)}", len(best) == len(every)),
-        ("the same at loads from 0.3 to 0.9", f"{len(loads_best)} of {len(found['loads'])}", len(loads_best) == len(found["loads"])),
-        ("MQT at least 40 % better than LWO at burst 3, median of five seeds (paper: up to 60 %)", three, float(np.median(three)) >= 0.4),
+        (
+            "the same at loads from 0.3 to 0.9",
+            f"{len(loads_best)} of {len(found['loads'])}",
+            len(loads_best) == len(found["loads"]),
+        ),
+        (
+            "MQT at least 40 % better than LWO at burst 3, median of five seeds (paper: up to 60 %)",
+            three,
+            float(np.median(three)) >= 0.4,
+        ),
         ("MQT up to 30 % better than SWF at burst 3, median", three_swf, float(np.median(three_swf)) >= 0.3),
         (
             "MQT bounded is better than LWO and SWF, bounded or not, in all settings",
             f"{len(bounded)} of {len(every)}",
             len(bounded) == len(every),
         ),
-        ("MQT bounded at least 40 % better than LWO at burst 3, median", three_bounded, float(np.median(three_bounded)) >= 0.4),
+        (
+            "MQT bounded at least 40 % better than LWO at burst 3, median",
+            three_bounded,
+            float(np.median(three_bounded)) >= 0.4,
+        ),
         ("the smallest window at least 10 times sooner than under LWO", sooner, min(sooner.values()) >= 10),
     ]
     for buffer, most in BUFFERS.items():
@@ -146,11 +197,17 @@ def judge(found: dict) -> list[dict[str, object]]:
         told = engine_settings(found[clock])
         against = {s: max(said["compared"]["mqt_to_lwo"], said["compared"]["mqt_to_swf"]) for s, said in told.items()}
         close = [s for s, ratio in against.items() if ratio <= NOISE]
-        claims.append((f"{words}: MQT best mean, within {NOISE - 1:.0%}", f"{len(close)} of {len(told)}", len(close) == len(told)))
+        claims.append(
+            (f"{words}: MQT best mean, within {NOISE - 1:.0%}", f"{len(close)} of {len(told)}", len(close) == len(told))
+        )
         gain = 1 - told["bursts of mean 3"]["compared"]["mqt_to_lwo"]
         claims.append((f"{words}: MQT at least 40 % better than LWO at burst 3", gain, gain >= 0.4))
-        ahead = {s: said["compared"]["smallest_window_sooner"] for s, said in told.items() if not s.startswith("24 of 30")}
-        claims.append((f"{words}: the smallest window at least 10 times sooner than under LWO", ahead, min(ahead.values()) >= 10))
+        ahead = {
+            s: said["compared"]["smallest_window_sooner"] for s, said in told.items() if not s.startswith("24 of 30")
+        }
+        claims.append(
+            (f"{words}: the smallest window at least 10 times sooner than under LWO", ahead, min(ahead.values()) >= 10)
+        )
     return [{"claim": claim, "found": seen, "holds": bool(holds)} for claim, seen, holds in claims]
 
 

@@ -1,8 +1,8 @@
 """What is measured for each figure, under the virtual clock.
 
 Answer   One function per figure; each returns plain data for the results file.
-Limits   Costs are set so that the largest window keeps one server busy for `LOAD` of the time, two fifths of it for making
-         results (section 3.4 of the paper). The paper's machine, and so its load, is not known.
+Limits   Costs are set so that the largest window keeps one server busy for `LOAD` of the time, two fifths of it for
+         making results (section 3.4 of the paper). The paper's machine, and so its load, is not known.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def told(played: Played, queries: list[int] | None = None) -> dict[str, object]:
 
 
 def all_three(work_: Work, queries: list[int] | None = None, rate: float = 100.0) -> dict[str, dict[str, object]]:
-    """Under each scheduler, and under those that hold results back with an output buffer of no more results than the paper's share of
+    """Under each scheduler, and under those that hold results back with an output buffer of no more results than the
+    paper's share of
     a join buffer."""
     room = int(OUTPUT_SHARE * rate * LARGEST)
     return {name: told(play(work_, name, queries), queries) for name in NAMES} | {
@@ -94,9 +95,13 @@ def counted() -> dict[str, object]:
     found: dict[str, object] = {}
     for name, windows in TABLE_1.items():
         second = LOAD / (2 * 100.0)
-        costs = Costs(per_row=0.6 * second * KEYS / (100.0 * LARGEST), per_result=0.4 * second * KEYS / (100.0 * LARGEST))
+        costs = Costs(
+            per_row=0.6 * second * KEYS / (100.0 * LARGEST), per_result=0.4 * second * KEYS / (100.0 * LARGEST)
+        )
         sizes = tuple(100.0 * w for w in windows)
-        found[name] = all_three(work(rows.side, rows.ts, rows.key, sizes, first=rows.first, counted=True, buckets=KEYS, costs=costs))
+        found[name] = all_three(
+            work(rows.side, rows.ts, rows.key, sizes, first=rows.first, counted=True, buckets=KEYS, costs=costs)
+        )
     return found
 
 
@@ -104,7 +109,9 @@ def buffers() -> dict[str, object]:
     """How the buffers follow the load: bursts of mean 5 at lower loads, several seeds."""
     found: dict[str, object] = {}
     for load in (0.3, 0.5, 0.65):
-        found[f"{load:g}"] = [all_three(job(arrivals(seed, burst=5.0), TABLE_1["small-large"], load=load)) for seed in SEEDS]
+        found[f"{load:g}"] = [
+            all_three(job(arrivals(seed, burst=5.0), TABLE_1["small-large"], load=load)) for seed in SEEDS
+        ]
     return found
 
 

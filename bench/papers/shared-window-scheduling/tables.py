@@ -37,7 +37,10 @@ def engine_settings(measured: dict) -> dict[str, dict]:
 def milliseconds(said: dict, names: tuple[str, ...]) -> str:
     best = min(said[n]["overall"] for n in NAMES)
     texts = [f"{said[n]['overall'] * 1e3:.1f}" for n in names]
-    return " / ".join(f"**{text}**" if n in NAMES and said[n]["overall"] == best else text for n, text in zip(names, texts, strict=True))
+    return " / ".join(
+        f"**{text}**" if n in NAMES and said[n]["overall"] == best else text
+        for n, text in zip(names, texts, strict=True)
+    )
 
 
 def model(found: dict) -> str:
@@ -59,9 +62,21 @@ def bursts(found: dict) -> str:
             return ", ".join(f"{100 * (1 - run[name]['overall'] / run[against]['overall']):.0f}" for run in runs)
 
         lines.append(
-            [f"{burst:g}", gains("mqt", "lwo"), gains("mqt", "swf"), gains("mqt bounded", "lwo"), gains("mqt bounded", "swf bounded")]
+            [
+                f"{burst:g}",
+                gains("mqt", "lwo"),
+                gains("mqt", "swf"),
+                gains("mqt bounded", "lwo"),
+                gains("mqt bounded", "swf bounded"),
+            ]
         )
-    head = ["mean burst", "MQT over LWO, % (five seeds)", "MQT over SWF, %", "MQT bounded over LWO, %", "over SWF bounded, %"]
+    head = [
+        "mean burst",
+        "MQT over LWO, % (five seeds)",
+        "MQT over SWF, %",
+        "MQT bounded over LWO, %",
+        "over SWF bounded, %",
+    ]
     return table(head, lines)
 
 
@@ -75,8 +90,12 @@ def buffers(found: dict) -> str:
         ("output_buffer", "output buffer, single results", 3),
     ):
         for name, called in HOLDING.items():
-            steady = ", ".join(f"{100 * said[name][buffer] / JOIN_BUFFER:.1f}" for said in found["distributions"].values())
-            bursty = " / ".join(f"{100 * np.median([run[name][buffer] for run in runs]) / JOIN_BUFFER:.1f}" for runs in loads.values())
+            steady = ", ".join(
+                f"{100 * said[name][buffer] / JOIN_BUFFER:.1f}" for said in found["distributions"].values()
+            )
+            bursty = " / ".join(
+                f"{100 * np.median([run[name][buffer] for run in runs]) / JOIN_BUFFER:.1f}" for runs in loads.values()
+            )
             lines.append([f"{words}, {called}", steady, bursty, str(bound)])
     return table(["", ", ".join(TABLE_1), f"bursts of 5, loads {' / '.join(loads)}", "bound"], lines)
 
@@ -112,7 +131,13 @@ def claims(found: dict) -> str:
     return table(["claim", "found", "holds"], lines)
 
 
-TABLES: dict[str, Callable[[dict], str]] = {"model": model, "bursts": bursts, "buffers": buffers, "engine": engine, "claims": claims}
+TABLES: dict[str, Callable[[dict], str]] = {
+    "model": model,
+    "bursts": bursts,
+    "buffers": buffers,
+    "engine": engine,
+    "claims": claims,
+}
 
 
 def fill(text: str, found: dict) -> str:

@@ -31,7 +31,8 @@ class Rows:
 
 
 def stream(rng: np.random.Generator, rate: float, seconds: float, burst: float = 1.0) -> np.ndarray:
-    """Arrival times: bursts at exponential distances, of Pareto size with this mean, `rate` rows per second over all."""
+    """Arrival times: bursts at exponential distances, of Pareto size with this mean, `rate` rows per second over
+    all."""
     bursts = int(rate / burst * seconds * 1.5) + 100
     times = np.cumsum(rng.exponential(burst / rate, bursts))
     if burst == 1.0:

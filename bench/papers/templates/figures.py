@@ -1,10 +1,12 @@
-"""Figures 22.1 and 22.4, the workloads of Table 22.1, and what lies beyond them: templates against the dissertation's claims.
+"""Figures 22.1 and 22.4, the workloads of Table 22.1, and what lies beyond them: templates against the dissertation's
+claims.
 
 Answer   Prints one JSON line per measurement and writes all of them to `results/figures.json`.
 
     python -m bench.papers.run templates [--steps visits,times,search,tuning,batch,million,storing,costs]
 
-Limits   Counts are exact and the same on every machine. CPU seconds are those of this process: contenders in turns, median of the rounds.
+Limits   Counts are exact and the same on every machine. CPU seconds are those of this process: contenders in turns,
+         median of the rounds.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from load import EXAMPLES, SECOND, VALUES, Running
 from searches import search
 
 from eddyline import Session, Settings
-from eddyline.cli.calibrate_index import measure_index
-from eddyline.kernels.request_blocks import Alone, scan_each
-from eddyline.kernels.requests import Probes, RequestStretch, scan, table_of
+from eddyline.cli.lab.calibrate_index import measure_index
+from eddyline.kernels.requests.request_blocks import Alone, scan_each
+from eddyline.kernels.requests.requests import Probes, RequestStretch, scan, table_of
 from eddyline.operators.template.blocks import Fields, clustered
 from eddyline.operators.template.search import PatternLoad
-from eddyline.plan.budget import SHIPPED_INDEX, index_costs
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.index_choice.workload import Attribute, Workload
-from eddyline.plan.index_costs import IndexCosts
+from eddyline.plan.tree.budget import SHIPPED_INDEX, index_costs
 from eddyline.tuning import TemplateTuning
 
 HERE = Path(__file__).parent
@@ -51,11 +53,16 @@ def best_bits(statistics: dict[str, float], bits: int = 16) -> tuple[int, ...]:
 
 
 def contenders(statistics: dict[str, float]) -> dict[str, str]:
-    """The IMP index and its rivals: a hash of the attribute that is fixed most often, and of the most frequent pattern."""
+    """The IMP index and its rivals: a hash of the attribute that is fixed most often, and of the most frequent
+    pattern."""
     weight = {name: sum(w for kind, w in statistics.items() if name in kind) for name in "abc"}
     frequent = max(statistics, key=lambda kind: statistics[kind])
     imp = ", ".join(map(str, best_bits(statistics)))
-    return {"imp": f"imp({imp})", "1-attr": f"hash({max(weight, key=lambda n: weight[n])})", "m-attr": f"hash({', '.join(frequent)})"}
+    return {
+        "imp": f"imp({imp})",
+        "1-attr": f"hash({max(weight, key=lambda n: weight[n])})",
+        "m-attr": f"hash({', '.join(frequent)})",
+    }
 
 
 def predicted(statistics: dict[str, float], index: str) -> float:
@@ -70,7 +77,8 @@ def predicted(statistics: dict[str, float], index: str) -> float:
 
 
 def visits(requests: int = 400) -> Iterator[Line]:
-    """Figure 22.1 by counting, over windows of two and four whole blocks: there rows are visited through the index alone."""
+    """Figure 22.1 by counting, over windows of two and four whole blocks: there rows are visited through the index
+    alone."""
     for name, statistics in EXAMPLES.items():
         for blocks in (2, 4):
             for contender, index in contenders(statistics).items():
@@ -89,14 +97,16 @@ def configured(statistics: dict[str, float], window: int, bits: int = 16) -> str
     """The IMP index that the cost model finds for a load and a window."""
     price = TemplatePrice(3, bits, index_costs())
     patterns = [
-        PatternLoad(sum(1 << "abc".index(name) for name in kind), 1e6 * w, float(window), 1e6 * w) for kind, w in statistics.items()
+        PatternLoad(sum(1 << "abc".index(name) for name in kind), 1e6 * w, float(window), 1e6 * w)
+        for kind, w in statistics.items()
     ]
     found = price.best(patterns, [VALUES] * 3, float(window))
     return f"imp({', '.join(map(str, found.layout.bits))})"
 
 
 def times(requests: int = Settings().epoch_rows // 2, rounds: int = 5) -> Iterator[Line]:
-    """Figure 22.1 by CPU time: rows and requests in turns, windows as printed and of a million rows. Also what `auto` takes.
+    """Figure 22.1 by CPU time: rows and requests in turns, windows as printed and of a million rows. Also what `auto`
+    takes.
 
     An epoch has as many rows of both streams together as by default.
     """
@@ -121,8 +131,12 @@ def times(requests: int = Settings().epoch_rows // 2, rounds: int = 5) -> Iterat
             finding = {contender: median(f for _, f in found) for contender, found in taken.items()}
             better = min(whole["1-attr"], whole["m-attr"]), min(finding["1-attr"], finding["m-attr"])
             best = min((c for c in whole if c != "auto"), key=lambda c: whole[c])
-            # These two once more, alone and in turns: of short times the ratios within a round say most, other work comes and goes.
-            pairs = [(running[best].turn(statistics, requests).cpu, running["auto"].turn(statistics, requests).cpu) for _ in range(15)]
+            # These two once more, alone and in turns: of short times the ratios within a round say most, other work
+            # comes and goes.
+            pairs = [
+                (running[best].turn(statistics, requests).cpu, running["auto"].turn(statistics, requests).cpu)
+                for _ in range(15)
+            ]
             yield {
                 "figure": "22.1 CPU", "load": name, "window": window, "index": given["imp"],
                 "microseconds": {c: round(v, 1) for c, v in whole.items()}, "finding": {c: round(v, 1) for c, v in finding.items()},
@@ -133,7 +147,8 @@ def times(requests: int = Settings().epoch_rows // 2, rounds: int = 5) -> Iterat
 
 
 def tuning(requests: int = 200_000, at_once: int = 2_000) -> Iterator[Line]:
-    """Figure 22.4: three stages, with the index tuned, and with the one that is best for the first stage. Rows and requests in turns."""
+    """Figure 22.4: three stages, with the index tuned, and with the one that is best for the first stage. Rows and
+    requests in turns."""
     window = 8 * BLOCK
     stages = [EXAMPLES[name] for name in ("Example 2", "Example 1", "Example 3")]
     found = {}
@@ -164,7 +179,11 @@ def tuning(requests: int = 200_000, at_once: int = 2_000) -> Iterator[Line]:
             "p99_to_median": [round(float(np.percentile(times, 99) / np.median(times)), 2) for times in share],
         }  # fmt: skip
     tuned, not_tuned = found["tuned"], found["fixed"]
-    yield {"figure": "22.4", "tuned_to_fixed": round(tuned[0] / not_tuned[0], 3), "finding": round(tuned[1] / not_tuned[1], 3)}
+    yield {
+        "figure": "22.4",
+        "tuned_to_fixed": round(tuned[0] / not_tuned[0], 3),
+        "finding": round(tuned[1] / not_tuned[1], 3),
+    }
 
 
 def batch(requests: int = 10_000, single: int = 300) -> Iterator[Line]:
@@ -179,7 +198,11 @@ def batch(requests: int = 10_000, single: int = 300) -> Iterator[Line]:
             cost = running.ask(statistics, count)
         taken[setting] = cost.cpu / cost.requests
     session = running.session
-    texts = [f"total, n FROM t WHERE {kind} = {number * 7 % VALUES} GROUP BY ()" for number in range(single) for kind in "aabc"]
+    texts = [
+        f"total, n FROM t WHERE {kind} = {number * 7 % VALUES} GROUP BY ()"
+        for number in range(single)
+        for kind in "aabc"
+    ]
     began = process_time()
     for text in texts:
         session.request(text)
@@ -196,8 +219,8 @@ def batch(requests: int = 10_000, single: int = 300) -> Iterator[Line]:
 def million(rounds: int = 15, in_turn: int = 10) -> Iterator[Line]:
     """One request over a million rows: index, scan, and DuckDB over the same rows.
 
-    A turn is ten requests, each for itself. The first of a turn finds what the others left in the caches of the processor: its time is
-    given too.
+    A turn is ten requests, each for itself. The first of a turn finds what the others left in the caches of the
+    processor: its time is given too.
     """
     import duckdb
 
@@ -208,7 +231,9 @@ def million(rounds: int = 15, in_turn: int = 10) -> Iterator[Line]:
         one.step()
     random = np.random.default_rng(22)
     columns = {name: random.integers(0, VALUES, rows).astype(np.int32) for name in "abc"}
-    given = pa.table({**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))})
+    given = pa.table(
+        {**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))}
+    )
     duck = duckdb.connect()
     duck.execute("SET threads = 1")
     duck.register("given", given)
@@ -232,7 +257,9 @@ def million(rounds: int = 15, in_turn: int = 10) -> Iterator[Line]:
             taken[f"{name} finding"].append((one.finding - finding) / in_turn)
         clock = [process_time()]
         for value in asked:
-            duck.execute(f"SELECT SUM(v), COUNT(*) FROM r WHERE a = {value} AND ts <= TIMESTAMP '2100-01-01'").fetchall()
+            duck.execute(
+                f"SELECT SUM(v), COUNT(*) FROM r WHERE a = {value} AND ts <= TIMESTAMP '2100-01-01'"
+            ).fetchall()
             clock.append(process_time())
         note("duckdb", clock)
     found = {name: round(median(times) * 1e6, 1) for name, times in taken.items()}
@@ -245,12 +272,15 @@ def million(rounds: int = 15, in_turn: int = 10) -> Iterator[Line]:
 
 
 def storing(rows: int = 400_000, rounds: int = 25) -> Iterator[Line]:
-    """A stream whose rows are stored for a template that is not asked, against the same port without a template behind it."""
+    """A stream whose rows are stored for a template that is not asked, against the same port without a template behind
+    it."""
     text = "CREATE STREAM r (a INT, b INT, c INT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts');"
     template = "CREATE TEMPLATE t AS SELECT a, b, c, SUM(v) AS total FROM r [RANGE 100000 SECONDS] GROUP BY a, b, c;"
     random = np.random.default_rng(3)
     columns = {name: pa.array(random.integers(0, VALUES, rows), pa.int32()) for name in "abc"}
-    whole = pa.table({**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))})
+    whole = pa.table(
+        {**columns, "v": np.ones(rows, np.int64), "ts": pa.array(np.arange(rows) * SECOND, pa.timestamp("us"))}
+    )
 
     def ready(plain: bool) -> Session:
         session = Session(keep_results=False)
@@ -283,7 +313,9 @@ def storing(rows: int = 400_000, rounds: int = 25) -> Iterator[Line]:
         return calls
 
     taken(False)
-    times = [(taken(False), taken(True)) if number % 2 else (taken(True), taken(False))[::-1] for number in range(rounds)]
+    times = [
+        (taken(False), taken(True)) if number % 2 else (taken(True), taken(False))[::-1] for number in range(rounds)
+    ]
     least = [min(one) for one in zip(*times, strict=True)]
     yield {
         "figure": "a template without requests", "to_storing": round(least[0] / least[1], 3),
@@ -293,7 +325,8 @@ def storing(rows: int = 400_000, rounds: int = 25) -> Iterator[Line]:
 
 
 def costs(rounds: int = 9) -> Iterator[Line]:
-    """What scans and the building of blocks cost per row, as `TemplateTuning` has it, and what `eddyline calibrate` finds: least of all."""
+    """What scans and the building of blocks cost per row, as `TemplateTuning` has it, and what `eddyline calibrate`
+    finds: least of all."""
     random = np.random.default_rng(5)
     words, nulls, every = random.integers(0, VALUES, (3, BLOCK)), np.zeros(BLOCK, np.int64), np.empty(0, np.bool_)
     room = np.empty(1 << 20, np.int64), np.empty(1 << 20, np.int64)

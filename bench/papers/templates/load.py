@@ -1,7 +1,9 @@
-"""Rows and requests of the experiments: three attributes of 2,048 values, and the request statistics of Examples 1 to 3.
+"""Rows and requests of the experiments: three attributes of 2,048 values, and the request statistics of Examples 1 to
+3.
 
-Answer   `Running` is a session with one template and one stream of requests; `rows` and `requests` push, `ask` and `turn` step and give
-         what the requests cost: rows looked at, CPU seconds of the whole step, CPU seconds that finding the rows took.
+Answer   `Running` is a session with one template and one stream of requests; `rows` and `requests` push, `ask` and
+         `turn` step and give what the requests cost: rows looked at, CPU seconds of the whole step, CPU seconds that
+         finding the rows took.
 Limits   Patterns come in fixed shares, shuffled: a run of few requests has the statistics of a long one.
 """
 
@@ -36,7 +38,9 @@ class Cost:
 
 
 class Running:
-    def __init__(self, window: int, index: str, bits: int = 16, batch: str = "off", tuning: str = "on", group_by: str = "") -> None:
+    def __init__(
+        self, window: int, index: str, bits: int = 16, batch: str = "off", tuning: str = "on", group_by: str = ""
+    ) -> None:
         self.window = window
         self.session = Session(keep_results=False)
         self.session.execute(
@@ -59,7 +63,8 @@ class Running:
         return self.session.pipeline.kinds.templates.unit("t").standing
 
     def _measure(self) -> None:
-        """Time the finding of rows, the building of blocks, and of these the rebuilding after a change, inside of what the session does."""
+        """Time the finding of rows, the building of blocks, and of these the rebuilding after a change, inside of what
+        the session does."""
         found, built, rebuilt = StandingTemplate._found, Imp._build, Imp.rebuild
         standing, index = self.standing, self.standing.index
 
@@ -97,7 +102,10 @@ class Running:
         self.random.shuffle(kinds)
         seconds = np.full(len(kinds), self.at - 2) if instants is None else instants[: len(kinds)]
         drawn = {name: self.random.integers(0, VALUES, len(kinds)) for name in "abc"}
-        fixed = {name: pa.array(drawn[name], pa.int32(), mask=np.array([name not in kind for kind in kinds])) for name in "abc"}
+        fixed = {
+            name: pa.array(drawn[name], pa.int32(), mask=np.array([name not in kind for kind in kinds]))
+            for name in "abc"
+        }
         table = {"id": np.arange(len(kinds)), **fixed, "groups": [self.group_by] * len(kinds)}
         self.session.push("q", pa.table({**table, "ts": pa.array(seconds * SECOND, pa.timestamp("us"))}))
         return len(kinds)
@@ -124,7 +132,8 @@ class Running:
         return Cost(asked, visited, cpu, self.finding - finding)
 
     def turn(self, statistics: dict[str, float], count: int) -> Cost:
-        """So many rows and requests in turns, each request after its row and for the window that the row ends, in one epoch."""
+        """So many rows and requests in turns, each request after its row and for the window that the row ends, in one
+        epoch."""
         instants = np.arange(self.at, self.at + count)
         self.rows(count)
         before, finding, answered = self.standing.visits.rows, self.finding, self.standing.answered

@@ -1,7 +1,7 @@
 """The workloads of Table 22.1: Hybrid against the optimum, and the seconds of the exact search.
 
-Answer   `search` gives per kind of workload in how many cases Hybrid, OWL and PCL find the optimum, how far they are off at worst, and the
-         longest exact search.
+Answer   `search` gives per kind of workload in how many cases Hybrid, OWL and PCL find the optimum, how far they are
+         off at worst, and the longest exact search.
 Limits   Every kind with 3, 8 and 10 attributes, 16 bits, windows of 0.1 and 1 M rows, rates from 0.01 to 100.
 """
 
@@ -12,9 +12,9 @@ from itertools import product
 
 import numpy as np
 
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Attribute, Workload
-from eddyline.plan.index_costs import IndexCosts
 
 BITS = 16
 #: The dissertation's price: hashing a row and looking at one cost the same, runs are free.
@@ -40,14 +40,22 @@ def _weights(kind: str, attributes: int, random: np.random.Generator) -> np.ndar
 def _workload(weights: np.ndarray, attributes: int, window: float, ratio: float) -> Workload:
     names = [chr(ord("A") + n) for n in range(attributes)]
     patterns = [
-        ([n for at, n in enumerate(names) if mask >> at & 1], float(w), window) for mask, w in enumerate(weights / weights.sum(), 1)
+        ([n for at, n in enumerate(names) if mask >> at & 1], float(w), window)
+        for mask, w in enumerate(weights / weights.sum(), 1)
     ]
     return Workload.of([Attribute(name, 2_048) for name in names], patterns, ratio, 1.0)
 
 
 def search() -> Iterator[dict[str, object]]:
     random = np.random.default_rng(2)
-    kinds = ["Uniform", "Asc", "Desc", "Exclusive", *(f"normal {v}" for v in (2, 8, 32, 128)), *(f"zipf {a}" for a in (0.7, 0.9, 1.1))]
+    kinds = [
+        "Uniform",
+        "Asc",
+        "Desc",
+        "Exclusive",
+        *(f"normal {v}" for v in (2, 8, 32, 128)),
+        *(f"zipf {a}" for a in (0.7, 0.9, 1.1)),
+    ]
     for kind in kinds:
         cases, slowest, worst = 0, 0.0, {"hybrid": 1.0, "owl": 1.0, "pcl": 1.0}
         optimal = dict.fromkeys(worst, 0)

@@ -1,8 +1,8 @@
 """Where other systems are installed: an environment of its own for each, apart from the project's.
 
 Answer   `interpreter(peer)` is the Python of a peer's environment; `absent(peer)` says why there is none, or nothing.
-State    `$EDDYLINE_PEERS`, or `data/peers` of the project, which git ignores. A whole environment has a file `ready`, one that could not
-         be made has a file `failed` with the reason.
+State    `$EDDYLINE_PEERS`, or `data/peers` of the project, which git ignores. A whole environment has a file `ready`,
+         one that could not be made has a file `failed` with the reason.
 Limits   The pinned packages of each peer are in `<peer>.txt` beside this file; `make bench-peers-setup` installs them.
 """
 
@@ -37,7 +37,11 @@ def absent(peer: str) -> str:
     place = folder(peer)
     if (place / "ready").is_file():
         known = (place / "ready").read_text()
-        return "" if known == pins(peer).read_text() else "its pinned versions changed since it was installed: make bench-peers-setup"
+        return (
+            ""
+            if known == pins(peer).read_text()
+            else "its pinned versions changed since it was installed: make bench-peers-setup"
+        )
     if (place / "failed").is_file():
         return f"it could not be installed: {(place / 'failed').read_text().strip()}"
     return "not installed: make bench-peers-setup"

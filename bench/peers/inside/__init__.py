@@ -1,7 +1,7 @@
 """Programs that run inside the environments of other systems, and the way to start them.
 
-Answer   `run(peer, program, argument, limit)` starts `inside/<program>.py` with the Python of a peer's environment; the program gets its
-         argument as JSON and writes JSON. `Absent` says that the peer is not installed, and why.
+Answer   `run(peer, program, argument, limit)` starts `inside/<program>.py` with the Python of a peer's environment; the
+         program gets its argument as JSON and writes JSON. `Absent` says that the peer is not installed, and why.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Runs inside bytewax's environment: an equijoin of streams in event time, as a user of bytewax writes it.
 
-Answer   `bytewax_join.py ARGUMENT REPORT` runs the dataflow in `processes` processes and reports the seconds between the first row read and
-         the last row of the answer, and how many rows the answer has.
-State    Per key of a join a list for each side. In the first join both sides are in time order, so a row is forgotten when the other
-         side has passed its window. Later joins get rows in no order of time and bytewax has no watermark that spans keys: they
-         forget nothing.
+Answer   `bytewax_join.py ARGUMENT REPORT` runs the dataflow in `processes` processes and reports the seconds between
+         the first row read and the last row of the answer, and how many rows the answer has.
+State    Per key of a join a list for each side. In the first join both sides are in time order, so a row is forgotten
+         when the other side has passed its window. Later joins get rows in no order of time and bytewax has no
+         watermark that spans keys: they forget nothing.
 Limits   Only the standard library, bytewax and pyarrow are there: nothing of the project is imported.
 """
 
@@ -43,7 +43,9 @@ class Rows(StatefulSourcePartition):
             table = pq.read_table(file)
             columns = [table[name].to_pylist() for name in self._keys]
             times, values = table["ts"].cast("int64").to_pylist(), table["v"].to_pylist()
-            rows = [((when,), tuple(keys), (number,)) for when, number, *keys in zip(times, values, *columns, strict=True)]
+            rows = [
+                ((when,), tuple(keys), (number,)) for when, number, *keys in zip(times, values, *columns, strict=True)
+            ]
             for start in range(0, len(rows), BATCH):
                 yield rows[start : start + BATCH]
 
@@ -69,7 +71,8 @@ class Stream(FixedPartitionedSource):
 
 
 class Clock:
-    """When this process read its first row, and when it wrote its last one: the clock is one for all processes of a machine."""
+    """When this process read its first row, and when it wrote its last one: the clock is one for all processes of a
+    machine."""
 
     began: float | None = None
     ended: float = 0.0
@@ -109,8 +112,11 @@ class Join(StatefulBatchLogic):
                     others.popleft()
             for other in others:
                 left, right = (row, other) if side == 0 else (other, row)
-                # The first times are within the window of each other more often than not: the others are compared after them.
-                if abs(left[0][0] - right[0][0]) <= window and (len(left[0]) == 1 or _near(left[0], right[0][0], window)):
+                # The first times are within the window of each other more often than not: the others are compared after
+                # them.
+                if abs(left[0][0] - right[0][0]) <= window and (
+                    len(left[0]) == 1 or _near(left[0], right[0][0], window)
+                ):
                     found.append((left[0] + right[0], left[1] + right[1], left[2] + right[2]))
             self._sides[side].append(row)
         return found, StatefulBatchLogic.RETAIN
@@ -136,7 +142,9 @@ def flow(argument: dict) -> Dataflow:
     window = argument["window_us"]
     names = list(argument["streams"])
     sources = {
-        name: op.input(f"read-{name}", flow, Stream(name, argument["streams"][name]["path"], argument["streams"][name]["keys"]))
+        name: op.input(
+            f"read-{name}", flow, Stream(name, argument["streams"][name]["path"], argument["streams"][name]["keys"])
+        )
         for name in names
     }
     columns = {name: [f"{name}.{key}" for key in argument["streams"][name]["keys"]] for name in names}
@@ -191,7 +199,9 @@ def main(argument: dict, report: Path, program: str = __file__) -> None:
     addresses = free_addresses(argument["processes"])
     reports = [report.with_name(f"worker-{index}.json") for index in range(len(addresses))]
     running = [
-        subprocess.Popen([sys.executable, program, json.dumps(argument), str(one), str(index), *addresses], env={**os.environ})
+        subprocess.Popen(
+            [sys.executable, program, json.dumps(argument), str(one), str(index), *addresses], env={**os.environ}
+        )
         for index, one in enumerate(reports)
     ]
     codes = [process.wait() for process in running]

@@ -1,6 +1,7 @@
 """Runs inside bytewax's environment: a sequence of events per trace, as a user of bytewax writes it.
 
-Answer   `bytewax_pattern.py ARGUMENT REPORT` runs the dataflow in `processes` processes and reports as `bytewax_join.py` does.
+Answer   `bytewax_pattern.py ARGUMENT REPORT` runs the dataflow in `processes` processes and reports as
+         `bytewax_join.py` does.
 State    Per trace how many events of the sequence it has seen; a trace is forgotten at its match. Others stay.
 Limits   Only the standard library, bytewax and pyarrow are there. A type comes at most once per trace.
 """

@@ -1,10 +1,11 @@
 """Runs inside Flink's environment: statements, then one query that is counted and one that is timed.
 
-Answer   `flink_sql.py ARGUMENT REPORT` makes the tables of `statements`, counts the rows of `query`, then runs it again with its rows
-         dropped, in the same Java process, once or `times` times; the report has the seconds and CPU seconds of the last run, those of all
-         such runs as `runs`, and the count of the first.
+Answer   `flink_sql.py ARGUMENT REPORT` makes the tables of `statements`, counts the rows of `query`, then runs it again
+         with its rows dropped, in the same Java process, once or `times` times; the report has the seconds and CPU
+         seconds of the last run, those of all such runs as `runs`, and the count of the first.
          With `rows` it reports the rows that stand at the end, and times nothing.
-State    One local cluster with `slots` task slots, which lives as long as this process. State is on the heap, without checkpoints.
+State    One local cluster with `slots` task slots, which lives as long as this process. State is on the heap, without
+         checkpoints.
 Limits   Only the standard library and Flink's own packages are there: nothing of the project is imported.
 """
 
@@ -39,7 +40,8 @@ def start(slots: int, heap: str):
         "taskmanager.memory.network.min": "256mb",
         "taskmanager.memory.network.max": "256mb",
         "taskmanager.memory.managed.size": "512mb",
-        # Changes of one group are put together for up to two seconds: without this every row of a changelog costs a change.
+        # Changes of one group are put together for up to two seconds: without this every row of a changelog costs a
+        # change.
         "table.exec.mini-batch.enabled": "true",
         "table.exec.mini-batch.allow-latency": "2 s",
         "table.exec.mini-batch.size": "50000",
@@ -102,7 +104,13 @@ def main(argument: dict, report: Path) -> None:
             count = row[0]
     counted = time.perf_counter()
     runs = [timed(tables, argument["query"], f"dropped_{number}", java) for number in range(argument.get("times", 1))]
-    said = {**runs[-1], "runs": runs, "results": count, "counting_seconds": counted - started, "starting_seconds": started - began}
+    said = {
+        **runs[-1],
+        "runs": runs,
+        "results": count,
+        "counting_seconds": counted - started,
+        "starting_seconds": started - began,
+    }
     report.write_text(json.dumps(said))
 
 

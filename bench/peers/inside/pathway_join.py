@@ -1,7 +1,7 @@
 """Runs inside Pathway's environment: interval joins over csv files.
 
-Answer   `pathway_join.py ARGUMENT REPORT` reads the streams, joins them and drops the rows; it reports the seconds of the run and how many
-         rows the answer has. Threads are those of PATHWAY_THREADS, which the starter sets.
+Answer   `pathway_join.py ARGUMENT REPORT` reads the streams, joins them and drops the rows; it reports the seconds of
+         the run and how many rows the answer has. Threads are those of PATHWAY_THREADS, which the starter sets.
 State    All rows: the files are read as a bounded input, in one step, and nothing is forgotten.
 Limits   Only the standard library and Pathway are there: nothing of the project is imported.
 """
@@ -35,14 +35,20 @@ def joined(argument: dict) -> pw.Table:
         right = tables[name].select(**{f"{name}_{column}": pw.this[column] for column in tables[name].column_names()})
         pairs = [[side.replace(".", "_") for side in pair] for pair in argument["equalities"]]
         pairs = [(one, two) if two.startswith(f"{name}_") else (two, one) for one, two in pairs]
-        conditions = [left[one] == right[two] for one, two in pairs if one in left.column_names() and two in right.column_names()]
+        conditions = [
+            left[one] == right[two] for one, two in pairs if one in left.column_names() and two in right.column_names()
+        ]
         near = pw.temporal.interval(-window, window)
         both = pw.temporal.interval_join_inner(left, right, left[f"{first}_us"], right[f"{name}_us"], near, *conditions)
-        columns = {column: left[column] for column in left.column_names()} | {column: right[column] for column in right.column_names()}
+        columns = {column: left[column] for column in left.column_names()} | {
+            column: right[column] for column in right.column_names()
+        }
         others = [column for column in left.column_names() if column.endswith("_us") and column != f"{first}_us"]
         left = both.select(**columns)
         for other in others:
-            left = left.filter((pw.this[f"{name}_us"] - pw.this[other] <= window) & (pw.this[other] - pw.this[f"{name}_us"] <= window))
+            left = left.filter(
+                (pw.this[f"{name}_us"] - pw.this[other] <= window) & (pw.this[other] - pw.this[f"{name}_us"] <= window)
+            )
     return left.select(*[pw.this[column] for column in left.column_names() if column.endswith(("_v", "_us"))])
 
 

@@ -1,14 +1,16 @@
 """`eddyline …`: one file per command.
 
-Answer   Exit code 0 for done, 2 for the user's mistakes (with message, detail, hint), 1 for ours. A command that SIGINT or SIGTERM
-         ends has done nothing by halves that a second call would not do again; `run` ends after the epoch at hand.
-Limits   Until a command takes signals over, they end the process at once and without a word, also while modules are loaded.
-         Python's own start, some 20 ms, is not ours: a SIGINT in it ends the process with Python's traceback.
+Answer   Exit code 0 for done, 2 for the user's mistakes (with message, detail, hint), 1 for ours. A command that SIGINT
+         or SIGTERM ends has done nothing by halves that a second call would not do again; `run` ends after the epoch at
+         hand.
+Limits   Until a command takes signals over, they end the process at once and without a word, also while modules are
+         loaded. Python's own start, some 20 ms, is not ours: a SIGINT in it ends the process with Python's traceback.
 """
 
 from __future__ import annotations
 
-# Nothing else is loaded before signals are set up: loading takes up to a second. `signal` and `typing` take 9 ms of it with what they load.
+# Nothing else is loaded before signals are set up: loading takes up to a second. `signal` and `typing` take 9 ms of it
+# with what they load.
 import _signal  # type: ignore[import-not-found]
 import sys
 
@@ -18,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-#: The modules of this folder that are commands, in the order of the help text.
+#: The commands, each a module of its own, in the order of the help text.
 COMMANDS = (
     "run",
     "shell",
@@ -37,19 +39,29 @@ COMMANDS = (
     "version",
 )
 
+#: The modules of commands that are in a room of this folder.
+ROOMS = {
+    **{name: f"running.{name}" for name in ("query", "request", "state", "dashboard", "top")},
+    **{name: f"plans.{name}" for name in ("explain", "check", "constraints", "plan")},
+    **{name: f"lab.{name}" for name in ("lab", "index", "calibrate")},
+}
+
 #: Commands that stand below `lab` and are called by their old names too.
 OLD_NAMES = ("index", "calibrate")
 
 
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:
-    """The parser of one command, or of all of them. A command's module is loaded only where it is needed: some load the engine."""
+    """The parser of one command, or of all of them. A command's module is loaded only where it is needed: some load the
+    engine."""
     import argparse
     import importlib
 
-    root = argparse.ArgumentParser(prog="eddyline", description="Continuous queries over streams, embedded or on Spark.")
+    root = argparse.ArgumentParser(
+        prog="eddyline", description="Continuous queries over streams, embedded or on Spark."
+    )
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in (wanted,) if wanted in COMMANDS + OLD_NAMES else COMMANDS:
-        importlib.import_module(f"eddyline.cli.{name}").add_parser(commands)
+        importlib.import_module(f"eddyline.cli.{ROOMS.get(name, name)}").add_parser(commands)
     return root
 
 

@@ -11,11 +11,11 @@ import shutil
 from rich.console import Console
 
 from eddyline.cli import run as run_command
-from eddyline.cli import state as state_command
 from eddyline.cli.demo_state import show_state
-from eddyline.connectors.draws import GeneratorShape
-from eddyline.connectors.generate import auction
-from eddyline.connectors.sinks import as_rich
+from eddyline.cli.running import state as state_command
+from eddyline.connectors.generators.draws import GeneratorShape
+from eddyline.connectors.generators.generate import auction
+from eddyline.connectors.results.sinks import as_rich
 from eddyline.model.clock import WALL
 
 _SOLD = """
@@ -63,7 +63,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
     parser.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
     parser.add_argument("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
-    parser.add_argument("--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)")
+    parser.add_argument(
+        "--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -76,9 +78,14 @@ def run(args: argparse.Namespace) -> int:
     console.print(f"[bold]1.[/] generating {args.seconds:.0f} s of auctions and bids in {data}")
     made = auction(data, GeneratorShape(rate=args.rate, seconds=args.seconds, files=10), open_seconds=_OPEN)
     # One file of each stream at a time, so that there is something to watch.
-    statements = [statement.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'") for statement in made.statements]
+    statements = [
+        statement.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'") for statement in made.statements
+    ]
     # An item is in one auction.
-    statements = [re.sub(r"(CREATE STREAM auctions .*)time = 'ts'", r"\1time = 'ts', key = 'item_id'", s, flags=re.S) for s in statements]
+    statements = [
+        re.sub(r"(CREATE STREAM auctions .*)time = 'ts'", r"\1time = 'ts', key = 'item_id'", s, flags=re.S)
+        for s in statements
+    ]
     with open(job, "w", encoding="utf-8") as file:
         file.write("\n".join(statements) + "\n" + _SOLD + _QUERIES)
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")

@@ -1,7 +1,9 @@
 """What `eddyline demo` shows of state: rows that the join without windows stores, with punctuations and without.
 
-Answer   `show_state` runs one query of the demo alone, twice, in this process, and prints the rows stored at some moments.
-Limits   Other queries of the demo have windows, and their rows lie in the same stores: alone the query shows what it needs itself.
+Answer   `show_state` runs one query of the demo alone, twice, in this process, and prints the rows stored at some
+         moments.
+Limits   Other queries of the demo have windows, and their rows lie in the same stores: alone the query shows what it
+         needs itself.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures.report import Report
 from eddyline.session import Session
 from eddyline.settings import Settings
 

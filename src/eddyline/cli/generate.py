@@ -9,8 +9,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from eddyline.connectors import generate
-from eddyline.connectors.draws import GeneratorShape
+from eddyline.connectors.generators import generate
+from eddyline.connectors.generators.draws import GeneratorShape
 
 #: Per kind: the function, its help, and its own options (name, type, default, help).
 KINDS: dict[str, tuple[Callable[..., generate.Generated], str, tuple[tuple[str, type, float, str], ...]]] = {
@@ -72,14 +72,18 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("generate", help="write synthetic streams", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     for kind, (_, text, options) in KINDS.items():
-        one = kinds.add_parser(kind, help=text, description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        one = kinds.add_parser(
+            kind, help=text, description=text, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
         rate, seconds = _RATES.get(kind, (100.0, 600.0))
         one.add_argument("--out", required=True, metavar="DIR", help="folder for the files", default=argparse.SUPPRESS)
         one.add_argument("--rate", type=float, default=rate, help="rows per second of event time, per stream")
         one.add_argument("--seconds", type=float, default=seconds, help="length in event time")
         one.add_argument("--seed", type=int, default=0, help="the same seed gives the same rows")
         one.add_argument("--skew", type=float, default=0.0, help="Zipf exponent of keys; 0: uniform")
-        one.add_argument("--disorder", type=float, default=0.0, help="rows come up to this many seconds behind the newest")
+        one.add_argument(
+            "--disorder", type=float, default=0.0, help="rows come up to this many seconds behind the newest"
+        )
         one.add_argument("--late", type=float, default=0.0, help="share of rows that come later than that")
         one.add_argument("--burst", type=float, help="Pareto shape of the gaps between rows, above 1; none: even gaps")
         one.add_argument("--files", type=int, default=1, help="files per stream")
@@ -90,7 +94,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     function, _, options = KINDS[args.kind]
-    shape = GeneratorShape(args.rate, args.seconds, args.seed, args.skew, args.disorder, args.late, args.burst, args.files)
+    shape = GeneratorShape(
+        args.rate, args.seconds, args.seed, args.skew, args.disorder, args.late, args.burst, args.files
+    )
     done = function(args.out, shape, **{name: getattr(args, name) for name, *_ in options})
     for name, count in done.rows.items():
         print(f"{name}: {count:,} rows in {done.paths[name]}", file=sys.stderr)

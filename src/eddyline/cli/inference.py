@@ -1,8 +1,8 @@
 """Files without a declaration: which CREATE statement would read them.
 
-Answer   `declaration` looks at the first file of a path and gives CREATE STREAM, or CREATE TABLE where no column holds times:
-         format by the file's ending, columns and types by its schema (parquet) or its first rows (csv, jsonl, json),
-         further columns by hive-style folders.
+Answer   `declaration` looks at the first file of a path and gives CREATE STREAM, or CREATE TABLE where no column holds
+         times: format by the file's ending, columns and types by its schema (parquet) or its first rows (csv, jsonl,
+         json), further columns by hive-style folders.
 Limits   A guess from the first megabyte: a value of another type further down is a bad row. Columns of nested types and
          names that begin with `_` are left out, and named.
 """
@@ -19,9 +19,9 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from eddyline.connectors.finding import check_path, list_files
-from eddyline.connectors.json_values import decode, documents, json_text
-from eddyline.connectors.listing import DataFile
+from eddyline.connectors.files.finding import check_path, list_files
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.formats.json_values import decode, documents, json_text
 from eddyline.errors import SourceProblem, UserError
 from eddyline.language.syntax import ColumnDefinition, CreateStream, CreateTable, WithOption
 from eddyline.model.datatypes import BIGINT, DATE, NULL, STRING, TIMESTAMP, DataType, from_arrow
@@ -41,11 +41,14 @@ class Declaration:
 
 
 def declaration(name: str, path: str, time: str | None = None) -> Declaration:
-    """The statement that reads the files of a path; `time` names the event-time column where the guess would be wrong."""
+    """The statement that reads the files of a path; `time` names the event-time column where the guess would be
+    wrong."""
     check_path(path, name)
     files = list_files(path)
     if not files:
-        raise SourceProblem(f"{path} holds no files", hint="columns are taken from the first file; or write CREATE STREAM yourself")
+        raise SourceProblem(
+            f"{path} holds no files", hint="columns are taken from the first file; or write CREATE STREAM yourself"
+        )
     kind, ending = _format_of(files[0])
     columns: list[ColumnDefinition] = []
     left_out = []
@@ -99,7 +102,9 @@ def _schema(file: DataFile, kind: str, ending: str) -> pa.Schema:
         return pa.schema([(n, _text_or_time(rows.column(n))) for n in rows.column_names])
     except (pa.ArrowInvalid, OSError, ValueError) as problem:
         raise SourceProblem(
-            f"the columns of {file.name} cannot be found out", detail=str(problem), hint="write CREATE STREAM with its columns yourself"
+            f"the columns of {file.name} cannot be found out",
+            detail=str(problem),
+            hint="write CREATE STREAM with its columns yourself",
         ) from problem
 
 
@@ -111,7 +116,8 @@ def _first_rows(path: str) -> bytes:
 
 
 def _objects(sample: bytes) -> bytes:
-    """The objects of a sample, one per line. Nothing else reaches Arrow's parser: a value `null` at the beginning ends the process."""
+    """The objects of a sample, one per line. Nothing else reaches Arrow's parser: a value `null` at the beginning ends
+    the process."""
     text = sample.decode("utf-8-sig", "replace")
     found = []
     for line in text.split("\n"):

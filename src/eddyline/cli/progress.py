@@ -16,14 +16,16 @@ from rich.live import Live
 from rich.table import Table
 
 from eddyline.model.clock import WALL, Clock
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures.report import Report
 
 #: Seconds between two displays: in place on a terminal, and as lines.
 _IN_PLACE, _AS_LINES = 0.25, 2.0
 
 
 class ProgressDisplay:
-    def __init__(self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL, seconds: float | None = None) -> None:
+    def __init__(
+        self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL, seconds: float | None = None
+    ) -> None:
         """`seconds` lie between two displays; None: as a person can read them."""
         self._seconds = seconds
         self._clock = clock
@@ -39,7 +41,9 @@ class ProgressDisplay:
             self._live.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, problem, trace)
 
@@ -63,7 +67,9 @@ class ProgressDisplay:
             self._live.update(_table(facts, _own(seen.results)), refresh=True)
         else:
             answers = ", ".join(f"{name} {count:,}" for name, count in _own(seen.results).items())
-            self.console.print(" | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False)
+            self.console.print(
+                " | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False
+            )
 
     def summary(self, stats: dict[str, Any], derived: Collection[str] = ()) -> None:
         """What a run did; rows of `derived` streams did not come from outside."""
@@ -84,7 +90,9 @@ class ProgressDisplay:
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 if count:
-                    self.console.print(f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False)
+                    self.console.print(
+                        f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False
+                    )
 
 
 def _counted(count: int, what: str) -> str:

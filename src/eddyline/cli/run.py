@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
-from eddyline.cli.dashboard import add_dashboard_options, check_dashboard, serve_dashboard
 from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import ProgressDisplay
+from eddyline.cli.running.dashboard import add_dashboard_options, check_dashboard, serve_dashboard
 from eddyline.errors import SettingProblem, UserError
 from eddyline.model.clock import WALL
 from eddyline.session import Session
@@ -28,14 +28,18 @@ _ONE_SIGNAL = 2.0
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("run", help="run a job file")
     parser.add_argument("job", help="job file")
-    parser.add_argument("--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)")
+    parser.add_argument(
+        "--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)"
+    )
     parser.add_argument("--master", default="local[*]", help="Spark master (default: local[*])")
     parser.add_argument("--once", action="store_true", help="read what is there now to its end, then close")
     parser.add_argument("--out", metavar="DIR", help="write results to DIR/<query>/*.parquet")
     parser.add_argument("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
     parser.add_argument("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")
     parser.add_argument("--stats", metavar="FILE", help="write figures of the run as JSON")
-    add_dashboard_options(parser, "--dashboard", "serve a page about the job at http://HOST:PORT (default host: 127.0.0.1)")
+    add_dashboard_options(
+        parser, "--dashboard", "serve a page about the job at http://HOST:PORT (default host: 127.0.0.1)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 
@@ -65,15 +69,24 @@ def _check_file(path: str) -> None:
     if os.path.isdir(path):
         raise UserError(f"--stats {path} is a folder", hint="--stats FILE names a file")
     if not os.path.isdir(folder):
-        raise UserError(f"--stats {path} cannot be written", detail=f"there is no folder {folder}", hint="make the folder first")
+        raise UserError(
+            f"--stats {path} cannot be written", detail=f"there is no folder {folder}", hint="make the folder first"
+        )
     if not os.access(folder, os.W_OK):
-        raise UserError(f"--stats {path} cannot be written", detail=f"the folder {folder} is read-only", hint="choose another place")
+        raise UserError(
+            f"--stats {path} cannot be written", detail=f"the folder {folder} is read-only", hint="choose another place"
+        )
 
 
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[Session]:
     """The session that the options ask for."""
-    kept: dict[str, Any] = {"out": args.out, "checkpoint": args.checkpoint, "overwrite": args.overwrite, "keep_results": False}
+    kept: dict[str, Any] = {
+        "out": args.out,
+        "checkpoint": args.checkpoint,
+        "overwrite": args.overwrite,
+        "keep_results": False,
+    }
     kept["keep_memory"] = True
     if args.engine == "embedded":
         yield Session(follow=not args.once, **kept)

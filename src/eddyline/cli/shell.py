@@ -1,11 +1,11 @@
 """`eddyline shell [FILE …]`: try queries on files.
 
-Answer   Statements end with `;`. A SELECT runs over the declared files from their first row to their last, and its results
-         are shown as a table, and so is the answer of a REQUEST; CREATE, DROP, SET and EXPLAIN do what they do in a job
-         file. Lines that begin with a point are the shell's own commands.
+Answer   Statements end with `;`. A SELECT runs over the declared files from their first row to their last, and its
+         results are shown as a table, and so is the answer of a REQUEST; CREATE, DROP, SET and EXPLAIN do what they do
+         in a job file. Lines that begin with a point are the shell's own commands.
 State    The job as said so far. Every SELECT is a run of its own: nothing is kept between two of them.
-Limits   Results are collected before they are shown. Sinks are checked and not written: that is what `eddyline run` is for.
-         Editing and history need prompt_toolkit and a terminal; otherwise lines are read as they come.
+Limits   Results are collected before they are shown. Sinks are checked and not written: that is what `eddyline run` is
+         for. Editing and history need prompt_toolkit and a terminal; otherwise lines are read as they come.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rich.text import Text
 
 from eddyline.cli.inference import declaration, stem
 from eddyline.cli.jobs import read_job
-from eddyline.connectors.sinks import as_rich
+from eddyline.connectors.results.sinks import as_rich
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import DeclaredSink
 from eddyline.language.job import ExplainTemplate
 from eddyline.language.syntax import Event, Select, Statement
-from eddyline.model.constraint import ConstraintSet
-from eddyline.model.own_function import OwnFunction
+from eddyline.model.expressions.own_function import OwnFunction
+from eddyline.model.patterns.constraint import ConstraintSet
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request, RequestStream, Template
 from eddyline.plan.prepare import check, explanation, notices
 from eddyline.plan.template_text import request_text, template_text
-from eddyline.runtime.own_functions import provide
-from eddyline.runtime.workflows import workflow_rules
+from eddyline.runtime.front.own_functions import provide
+from eddyline.runtime.front.workflows import workflow_rules
 from eddyline.session import Session
 from eddyline.settings import Settings
 
@@ -62,8 +62,12 @@ _BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*\Z", re.S)
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("shell", help="try queries on files interactively", description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", metavar="FILE", help="job files (.sql) to carry out, data files or folders to open")
+    parser = commands.add_parser(
+        "shell", help="try queries on files interactively", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="job files (.sql) to carry out, data files or folders to open"
+    )
     parser.set_defaults(run=run)
 
 
@@ -217,7 +221,8 @@ class Shell:
         self.say(f"function {own.signature}")
 
     def _session_of(self, query: BoundQuery) -> Session:
-        """A session that knows what a query reads: a stream that it does not mention is not read to its end for nothing."""
+        """A session that knows what a query reads: a stream that it does not mention is not read to its end for
+        nothing."""
         session = Session(query.settings)
         for name in dict.fromkeys(reference.source for reference in query.references):
             session.job.catalog.add(self.job.catalog.relation(name))
@@ -275,7 +280,13 @@ class Shell:
         for entry in entries:
             self.say(f"{_kind(entry):6} {entry.name} ({', '.join(entry.schema.names)})")
         for query in self.job.queries:
-            kind = "template" if isinstance(query, BoundTemplate) else "requests" if isinstance(query, BoundRequests) else "query "
+            kind = (
+                "template"
+                if isinstance(query, BoundTemplate)
+                else "requests"
+                if isinstance(query, BoundRequests)
+                else "query "
+            )
             self.say(f"{kind} {query.name} ({', '.join(o.name for o in query.outputs)})")
         if not entries:
             self.say("nothing is declared; .open NAME PATH")
@@ -301,7 +312,13 @@ class Shell:
         """What may be completed: commands, and the names of what is declared."""
         entries: list[Stream | Table] = [*self.job.streams, *self.job.tables]
         columns = {name for entry in entries for name in entry.schema.names}
-        return [*self._commands, ".quit", *(e.name for e in entries), *(q.name for q in self.job.queries), *sorted(columns)]
+        return [
+            *self._commands,
+            ".quit",
+            *(e.name for e in entries),
+            *(q.name for q in self.job.queries),
+            *sorted(columns),
+        ]
 
 
 def _kind(entry: Stream | Table) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeGuard
 
 import pyarrow as pa
 
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 
 #: JSON-able: how far a source has been read.
 Position = Mapping[str, Any]
@@ -23,8 +23,8 @@ Position = Mapping[str, Any]
 class Chunk:
     """What one read brings."""
 
-    #: In source order: the declared columns (or those asked for) with their declared Arrow types; the event time is never
-    #: null and lies within years 1 to 9999.
+    #: In source order: the declared columns (or those asked for) with their declared Arrow types; the event time is
+    #: never null and lies within years 1 to 9999.
     rows: pa.Table
     #: Rows that cannot be read: every declared column as text, plus `_reason`; None when there are none.
     bad: pa.Table | None = None
@@ -65,7 +65,8 @@ class LoggedSource(Source, Protocol):
         """Positions will be saved: keep what that needs, and write the log in a folder."""
 
     def saved(self, position: Position) -> dict[str, Any]:
-        """A position for a later process. What it refers to is on the disk when this returns; its `log` is a file of the folder."""
+        """A position for a later process. What it refers to is on the disk when this returns; its `log` is a file of
+        the folder."""
 
 
 def is_logged(source: Source) -> TypeGuard[LoggedSource]:
@@ -89,7 +90,8 @@ class Sink(Protocol):
     """Results of one query, in delivery order."""
 
     def open(self, schema: pa.Schema) -> None:
-        """Called before the first write, again where the schema has grown (`FOR ALL`), and after `close` where a session goes on."""
+        """Called before the first write, again where the schema has grown (`FOR ALL`), and after `close` where a
+        session goes on."""
 
     def write(self, epoch: int, table: pa.Table) -> None: ...
 

@@ -1,10 +1,11 @@
 """Workflows from files: BPMN 2.0 XML, or a JSON tree.
 
-Answer   `read_net` gives the net of a process. Sequence flows are places; a task takes a token from one of its flows and gives one to
-         each flow out of it; gateways split and join; a sub-process has a scope of its own and ends when its last token is gone.
+Answer   `read_net` gives the net of a process. Sequence flows are places; a task takes a token from one of its flows
+         and gives one to each flow out of it; gateways split and join; a sub-process has a scope of its own and ends
+         when its last token is gone.
 Limits   Tasks, start, end and terminate events, exclusive, event-based and parallel gateways, sub-processes, loop and
-         multi-instance markers. Anything else is refused with its id and line. XML with a document type is refused: no entity is
-         ever expanded and no file is included.
+         multi-instance markers. Anything else is refused with its id and line. XML with a document type is refused: no
+         entity is ever expanded and no file is included.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NoReturn
 from xml.parsers import expat
 
 from eddyline.errors import Unsupported, UserError
-from eddyline.model.workflow import Net
+from eddyline.model.patterns.workflow import Net
 
 _TASKS = {"task", "userTask", "serviceTask", "scriptTask", "manualTask", "sendTask", "receiveTask", "businessRuleTask"}
 _CHOICES = {"exclusiveGateway", "eventBasedGateway"}
@@ -70,7 +71,11 @@ def read_net(path: str, options: Mapping[str, str] | None = None) -> Net:
     if len(processes) != 1:
         names = ", ".join(e.id for e in root.children if e.tag == "process")
         what = "has no process" if not processes else "has several processes"
-        raise UserError(f"{path} {what}{f' {wish}' if wish else ''}", detail=f"it has {names or 'none'}", hint="WITH (process = '…')")
+        raise UserError(
+            f"{path} {what}{f' {wish}' if wish else ''}",
+            detail=f"it has {names or 'none'}",
+            hint="WITH (process = '…')",
+        )
     net = Net()
     net.start = _Process(net, types, path).add(processes[0], 0, 0)
     return net
@@ -92,7 +97,9 @@ def _parsed(path: str, data: bytes) -> _Element:
 
     def refuse(*_: object) -> NoReturn:
         raise UserError(
-            f"{path} declares a document type", detail=f"line {parser.CurrentLineNumber}", hint="workflows are read without entities"
+            f"{path} declares a document type",
+            detail=f"line {parser.CurrentLineNumber}",
+            hint="workflows are read without entities",
         )
 
     parser.StartElementHandler = begin
@@ -105,7 +112,9 @@ def _parsed(path: str, data: bytes) -> _Element:
         raise UserError(f"{path} is neither BPMN nor JSON", detail=str(problem)) from problem
     found = root.children[0]
     if found.tag != "definitions":
-        raise UserError(f"{path} is not BPMN", detail=f"its first element is {found.tag}", hint="it begins with <definitions>")
+        raise UserError(
+            f"{path} is not BPMN", detail=f"its first element is {found.tag}", hint="it begins with <definitions>"
+        )
     return found
 
 
@@ -129,7 +138,10 @@ class _Process:
                 flows.append(child)
             elif child.tag in _NODES:
                 if child.id in nodes:
-                    raise UserError(f"{self.path}: {child} has the id of {nodes[child.id]}", hint="every element has an id of its own")
+                    raise UserError(
+                        f"{self.path}: {child} has the id of {nodes[child.id]}",
+                        hint="every element has an id of its own",
+                    )
                 nodes[child.id] = child
                 incoming[child.id], outgoing[child.id] = [], []
             elif child.tag not in _SILENT and child.tag not in _LOOPS:
@@ -183,7 +195,9 @@ class _Process:
     def _activity(self, node: _Element, begin: int, exits: list[int], scope: int, depth: int) -> None:
         net = self.net
         loop = next((c for c in node.children if c.tag in _LOOPS), None)
-        at_once = loop is not None and loop.tag.startswith("multi") and loop.attributes.get("isSequential", "false") != "true"
+        at_once = (
+            loop is not None and loop.tag.startswith("multi") and loop.attributes.get("isSequential", "false") != "true"
+        )
         done = net.place(scope)
         if node.tag == "subProcess":
             begins = [begin]
@@ -224,7 +238,8 @@ class _Process:
             fine = tag in _SILENT or (tag in _LOOPS and (node.tag in _TASKS or node.tag == "subProcess"))
             fine = fine or (node.tag == "startEvent" and tag in _TRIGGERS)
             fine = fine or (
-                node.tag == "endEvent" and tag in ("messageEventDefinition", "signalEventDefinition", "terminateEventDefinition")
+                node.tag == "endEvent"
+                and tag in ("messageEventDefinition", "signalEventDefinition", "terminateEventDefinition")
             )
             if not fine and node.tag != "subProcess":
                 self._refuse(child, f"{tag} of {node}")
@@ -261,7 +276,8 @@ def _branch(net: Net, tree: Any, begin: int, end: int, path: str) -> None:
         return
     if not isinstance(tree, dict) or len(tree) != 1:
         raise UserError(
-            f"{path}: a part of the workflow is {json.dumps(tree)[:80]}", hint="a name, null, sequence, choice, parallel or loop"
+            f"{path}: a part of the workflow is {json.dumps(tree)[:80]}",
+            hint="a name, null, sequence, choice, parallel or loop",
         )
     ((kind, body),) = tree.items()
     if kind == "loop":
@@ -273,7 +289,8 @@ def _branch(net: Net, tree: Any, begin: int, end: int, path: str) -> None:
         return
     if kind not in ("sequence", "choice", "parallel") or not isinstance(body, list) or not body:
         raise UserError(
-            f"{path}: {kind} is no part of a workflow", hint='{"sequence": ["A", {"choice": […]}, {"parallel": […]}, {"loop": …}]}'
+            f"{path}: {kind} is no part of a workflow",
+            hint='{"sequence": ["A", {"choice": […]}, {"parallel": […]}, {"loop": …}]}',
         )
     if kind == "sequence":
         for part in body[:-1]:

@@ -1,10 +1,11 @@
 """Rows far ahead of the wall clock: taken out where their stream says `most_ahead`, warned of where it does not.
 
-Answer   `within` takes the rows after a limit out of a chunk; each becomes a dead letter whose reason begins with `ahead`. The limit is the
-         wall clock at reading plus `most_ahead` (`limit_at`). `FutureWatch` warns once of each stream without the option whose horizon lies
-         more than a day beyond the wall clock.
+Answer   `within` takes the rows after a limit out of a chunk; each becomes a dead letter whose reason begins with
+         `ahead`. The limit is the wall clock at reading plus `most_ahead` (`limit_at`). `FutureWatch` warns once of
+         each stream without the option whose horizon lies more than a day beyond the wall clock.
 State    `FutureWatch` has the streams that it has warned of.
-Limits   A driver keeps the limit of a read with the position of that read, so that a read that is repeated takes out the same rows.
+Limits   A driver keeps the limit of a read with the position of that read, so that a read that is repeated takes out
+         the same rows.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk
-from eddyline.connectors.conform import LATEST
-from eddyline.connectors.dead_letter import text_rows
-from eddyline.model.records import Records
+from eddyline.connectors.formats.conform import LATEST
+from eddyline.connectors.results.dead_letter import text_rows
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
 
 log = logging.getLogger(__name__)

@@ -1,10 +1,12 @@
 """Pushed rows as a source.
 
-Answer   What is pushed comes out in the order in which it was pushed; values that do not fit the declared types come out as
-         bad rows. A record that is pushed stands right after the newest row pushed before it, unless it is given another place.
+Answer   What is pushed comes out in the order in which it was pushed; values that do not fit the declared types come
+         out as bad rows. A record that is pushed stands right after the newest row pushed before it, unless it is given
+         another place.
 State    Rows and records that were pushed and not yet read; the newest row that was read.
-Limits   The position counts rows, not records. Rows that were given at the beginning are given again after a restart, and those before the
-         position are passed over. A program that pushes continues after the position: its rows are all new.
+Limits   The position counts rows, not records. Rows that were given at the beginning are given again after a restart,
+         and those before the position are passed over. A program that pushes continues after the position: its rows are
+         all new.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk, Position
-from eddyline.connectors.conform import EARLIEST, conform, target_of
-from eddyline.connectors.json_values import json_text
-from eddyline.connectors.valid_text import with_valid_text
+from eddyline.connectors.formats.conform import EARLIEST, conform, target_of
+from eddyline.connectors.formats.json_values import json_text
+from eddyline.connectors.formats.valid_text import with_valid_text
 from eddyline.errors import CheckpointProblem, DataProblem
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream
 
 #: A pa.Table, a pa.RecordBatch, dictionaries, or sequences in the declared order.
@@ -108,7 +110,13 @@ class MemorySource:
                 bad.append(chunk.bad)
         if left == max_rows and not records:
             return None
-        whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else target_of(self.stream.schema).empty_table()
+        whole = (
+            rows[0]
+            if len(rows) == 1
+            else pa.concat_tables(rows)
+            if rows
+            else target_of(self.stream.schema).empty_table()
+        )
         return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records))
 
     def place_up_to(self, limit: int | None) -> None:
@@ -130,7 +138,11 @@ class MemorySource:
         sequence = None
         if self.stream.sequence is not None:
             last = rows.filter(pc.equal(times, newest)).column(self.stream.sequence)
-            known = last if newest > self._newest[0] else pa.chunked_array([*last.chunks, pa.array([self._newest[1]], last.type)])
+            known = (
+                last
+                if newest > self._newest[0]
+                else pa.chunked_array([*last.chunks, pa.array([self._newest[1]], last.type)])
+            )
             # A null is the last of its time.
             sequence = None if known.null_count else pc.max(known).as_py()
         self._newest = (newest, sequence)
@@ -190,13 +202,17 @@ def as_table(rows: Rows, schema: Schema) -> pa.Table:
     if not isinstance(listed[0], Mapping):
         width = len(schema.names)
         if any(len(row) != width for row in listed):
-            raise DataProblem("a pushed row has the wrong number of values", hint=f"columns are {', '.join(schema.names)}")
+            raise DataProblem(
+                "a pushed row has the wrong number of values", hint=f"columns are {', '.join(schema.names)}"
+            )
         columns: list[Sequence[Any]] = list(zip(*listed, strict=True))
     else:
         unknown = {key for row in listed for key in row} - set(schema.names)
         if unknown:
             names = ", ".join(sorted(map(str, unknown)))
-            raise DataProblem(f"pushed rows have unknown columns: {names}", hint=f"columns are {', '.join(schema.names)}")
+            raise DataProblem(
+                f"pushed rows have unknown columns: {names}", hint=f"columns are {', '.join(schema.names)}"
+            )
         columns = [[row.get(name) for row in listed] for name in schema.names]
     arrays = [_column(values, c.type.arrow) for values, c in zip(columns, schema.columns, strict=True)]
     return pa.Table.from_arrays(arrays, names=schema.names)

@@ -1,10 +1,11 @@
 """The routes of a dashboard.
 
-Answer   The page and its files, the interface for programs (`/api/…`), `/events` and `/metrics`. Every mistake of a user comes back as JSON
-         with message, detail, hint and place, and status 400.
+Answer   The page and its files, the interface for programs (`/api/…`), `/events` and `/metrics`. Every mistake of a
+         user comes back as JSON with message, detail, hint and place, and status 400.
 State    What was encoded of the newest report, for all pages that ask for it.
-Limits   A body of at most 1 MiB, as JSON, whole within ten seconds; eight pieces of work at once, each answered with 503 after two
-         minutes. Read-only: nothing is sent to the job. Work that reads many files runs beside the event loop.
+Limits   A body of at most 1 MiB, as JSON, whole within ten seconds; eight pieces of work at once, each answered with
+         503 after two minutes. Read-only: nothing is sent to the job. Work that reads many files runs beside the event
+         loop.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ class Dashboard:
         found = self._page.joinpath(wanted)
         if not found.is_file():
             return _problem(404, "there is no such page")
-        return Response(found.read_bytes(), media_type=_TYPES.get(wanted.rsplit(".", 1)[-1], "application/octet-stream"))
+        return Response(
+            found.read_bytes(), media_type=_TYPES.get(wanted.rsplit(".", 1)[-1], "application/octet-stream")
+        )
 
     async def _events(self, request: Request) -> Response:
         stream = self.broadcast.listen(request.query_params.get("query"))
@@ -99,7 +102,14 @@ class Dashboard:
 
     async def _about(self, request: Request) -> Response:
         catalog = self.console.control.catalog() if self.console.control.exists else ""
-        return _json({"version": version("eddyline"), "readonly": self.readonly, "folder": self.feed.places.job, "catalog": catalog})
+        return _json(
+            {
+                "version": version("eddyline"),
+                "readonly": self.readonly,
+                "folder": self.feed.places.job,
+                "catalog": catalog,
+            }
+        )
 
     async def _report(self, request: Request) -> Response:
         self._look()
@@ -138,7 +148,9 @@ class Dashboard:
         """What work beside the event loop gives, which is bounded in number and time."""
         try:
             if len(self._working) >= _AT_ONCE:
-                raise _Busy("the dashboard is busy", detail=f"{_AT_ONCE} requests are worked on", hint="ask again in a moment")
+                raise _Busy(
+                    "the dashboard is busy", detail=f"{_AT_ONCE} requests are worked on", hint="ask again in a moment"
+                )
             working = asyncio.ensure_future(asyncio.to_thread(work))
             self._working.add(working)
             working.add_done_callback(self._working.discard)
@@ -146,7 +158,11 @@ class Dashboard:
                 # Shielded: a thread cannot be stopped, and counts until it ends.
                 return _json(await asyncio.wait_for(asyncio.shield(working), _WORK_SECONDS))
             except TimeoutError:
-                raise _Busy("the request takes too long", detail=f"it has taken {_WORK_SECONDS:.0f} seconds", hint="ask for less") from None
+                raise _Busy(
+                    "the request takes too long",
+                    detail=f"it has taken {_WORK_SECONDS:.0f} seconds",
+                    hint="ask for less",
+                ) from None
         except EddylineError as problem:
             return _json({"error": problem_document(problem)}, 503 if isinstance(problem, _Busy) else 400)
 
@@ -174,7 +190,9 @@ class Dashboard:
         except ClientDisconnect:
             return _problem(400, "the request did not come whole")
         except TimeoutError:
-            return _problem(408, "the request did not come whole", hint=f"its body comes within {_BODY_SECONDS:.0f} seconds")
+            return _problem(
+                408, "the request did not come whole", hint=f"its body comes within {_BODY_SECONDS:.0f} seconds"
+            )
         except EddylineError as problem:
             return _json({"error": problem_document(problem)}, 400)
         return await self._answered(partial(self._carried_out, name, body))

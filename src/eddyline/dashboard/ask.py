@@ -1,10 +1,11 @@
 """What pages ask of a job: queries to try, to add and to drop, requests to templates.
 
-Answer   Everything goes through the job's control folder, as `eddyline query` and `eddyline request` do it, and is checked before it is
-         sent: a mistake comes back with the engine's own message, detail, hint, line and column. `outcome` says what became of a record.
+Answer   Everything goes through the job's control folder, as `eddyline query` and `eddyline request` do it, and is
+         checked before it is sent: a mistake comes back with the engine's own message, detail, hint, line and column.
+         `outcome` says what became of a record.
 State    Control records, and one file per lease.
-Limits   A query that is tried has a lease of 30 seconds, which its page renews; 20 are tried at once. A text has at most 100,000
-         characters, and 100 requests. A job that does not run takes no requests, tries nothing.
+Limits   A query that is tried has a lease of 30 seconds, which its page renews; 20 are tried at once. A text has at
+         most 100,000 characters, and 100 requests. A job that does not run takes no requests, tries nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.errors import EddylineError, UserError
-from eddyline.language.asked import bind_asks, parse_asks
+from eddyline.language.requests.asked import bind_asks, parse_asks
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.prepare import check, notices
-from eddyline.runtime.answers import check_running, wait_for
-from eddyline.runtime.control import ControlFolder, apply_record, planned_job
-from eddyline.runtime.control_record import add_record, drop_record, request_record
+from eddyline.runtime.control.answers import check_running, wait_for
+from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job
+from eddyline.runtime.control.control_record import add_record, drop_record, request_record
 from eddyline.runtime.reporting.places import ReportPlaces
 from eddyline.runtime.reporting.samples import TAIL, shown_rows
 
@@ -62,7 +63,9 @@ class Console:
         job = planned_job(self.control)
         if tries and sum(name.startswith(_PREFIX) for name in job.catalog.queries) >= _TRIED:
             raise UserError(
-                "too many queries are tried at once", detail=f"at most {_TRIED}", hint="close a page, or add the query for good"
+                "too many queries are tried at once",
+                detail=f"at most {_TRIED}",
+                hint="close a page, or add the query for good",
             )
         record = add_record(sql)
         change = apply_record(job, record)
@@ -104,7 +107,9 @@ class Console:
         texts = [ask.text for ask in parse_asks(text)]
         if len(texts) > _REQUESTS:
             raise UserError(
-                "too many requests at once", detail=f"{len(texts):,}, and at most {_REQUESTS}", hint="eddyline request takes more"
+                "too many requests at once",
+                detail=f"{len(texts):,}, and at most {_REQUESTS}",
+                hint="eddyline request takes more",
             )
         bind_asks(texts, None, planned_job(self.control).catalog)
         check_running(self.places.job)
@@ -135,7 +140,9 @@ class Console:
 def _check_size(text: str, hint: str) -> None:
     """Refuse a text that would keep this process busy for long: the job has its interpreter too."""
     if len(text) > _CHARACTERS:
-        raise UserError("the text is too long", detail=f"{len(text):,} characters, and at most {_CHARACTERS:,}", hint=hint)
+        raise UserError(
+            "the text is too long", detail=f"{len(text):,} characters, and at most {_CHARACTERS:,}", hint=hint
+        )
 
 
 def problem_document(problem: EddylineError) -> dict[str, Any]:

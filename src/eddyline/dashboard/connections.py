@@ -1,10 +1,12 @@
 """The connections of a dashboard: a bounded number, each for a bounded time without a request.
 
-Answer   `bounded_protocol` makes the HTTP protocol of one server. Where all places are taken, a new connection gets the place of the oldest
-         one without a request under way; where all have one, the new connection is closed. `ConnectionLimit.sweep` closes connections
-         whose next request has not begun within a time limit: its head is not whole, or the body of the one before goes on.
+Answer   `bounded_protocol` makes the HTTP protocol of one server. Where all places are taken, a new connection gets the
+         place of the oldest one without a request under way; where all have one, the new connection is closed.
+         `ConnectionLimit.sweep` closes connections whose next request has not begun within a time limit: its head is
+         not whole, or the body of the one before goes on.
 State    The open connections in the order in which they began to wait.
-Limits   Before the token is known nothing tells a page from a stranger: strangers can keep pages out, never the job from its files.
+Limits   Before the token is known nothing tells a page from a stranger: strangers can keep pages out, never the job
+         from its files.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 _MOST, _PART = 100, 8
 #: Seconds without a whole request after which a connection is closed.
 WAIT_SECONDS = 10.0
-#: Connections that are accepted in one turn of the event loop: its handles are open beside those of the others for a moment.
+#: Connections that are accepted in one turn of the event loop: its handles are open beside those of the others for a
+#: moment.
 AT_ONCE = 8
 
 

@@ -1,7 +1,8 @@
 """News for open pages: server-sent events, made once and sent to all.
 
-Answer   `Broadcast.listen` is the stream of one page. While pages are open one task looks at the feed, twice a second, and
-         gives each page the newest overview, and the query that it looks at. A slow page misses what came in between.
+Answer   `Broadcast.listen` is the stream of one page. While pages are open one task looks at the feed, twice a second,
+         and gives each page the newest overview, and the query that it looks at. A slow page misses what came in
+         between.
 
              feed ─look─► overview ─► page, page, page
                        └► query a ──► the pages that look at a
@@ -90,7 +91,9 @@ class Broadcast:
         page.news["overview"] = news
         if page.query is not None:
             if page.query not in single:
-                single[page.query] = event("query", query(self.feed, page.query) or {"name": page.query, "unknown": True})
+                single[page.query] = event(
+                    "query", query(self.feed, page.query) or {"name": page.query, "unknown": True}
+                )
             page.news["query"] = single[page.query]
         page.waiting.set()
 

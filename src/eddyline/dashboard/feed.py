@@ -1,9 +1,11 @@
 """The reports of a job as a dashboard sees them: the newest one, one from a few seconds ago, and whether the job runs.
 
-Answer   `look` takes the newest report, from the job's folder or straight from a job in this process; `rate` says how fast a figure grows.
-         `want` says in the folder which queries pages look at, so that the job puts their plans and rows into its reports.
+Answer   `look` takes the newest report, from the job's folder or straight from a job in this process; `rate` says how
+         fast a figure grows. `want` says in the folder which queries pages look at, so that the job puts their plans
+         and rows into its reports.
 State    Two documents, and what each query is.
-Limits   Reads files, and writes one: `wanted/<process>.json`, which a job ignores fifteen seconds after its last renewal.
+Limits   Reads files, and writes one: `wanted/<process>.json`, which a job ignores fifteen seconds after its last
+         renewal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What stands before every request: the token, the origin, the headers of every answer.
 
-Answer   A request without the token gets 401. The token comes as `?token=`, as a cookie (set by the first page that brings it), or as
-         `Authorization: Bearer`. A browser's request from another origin gets 403, a Host or Origin that is none 400. Every answer says
-         what a page may load: its own files.
+Answer   A request without the token gets 401. The token comes as `?token=`, as a cookie (set by the first page that
+         brings it), or as `Authorization: Bearer`. A browser's request from another origin gets 403, a Host or Origin
+         that is none 400. Every answer says what a page may load: its own files.
 State    None: a token is compared, never logged.
 Limits   No CORS: programs send the header, pages are our own.
 """
@@ -52,7 +52,12 @@ class Guard:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         brought = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [])
         if not self._is_known(headers, brought):
-            await _answer(send, 401, "a token is needed: the address that the job printed has it\n", ((b"www-authenticate", b"Bearer"),))
+            await _answer(
+                send,
+                401,
+                "a token is needed: the address that the job printed has it\n",
+                ((b"www-authenticate", b"Bearer"),),
+            )
             return
         host, origin = _WHOLE_HOST.fullmatch(headers.get("host", "")), _ORIGIN.fullmatch(headers.get("origin", "null"))
         if host is None or origin is None:
@@ -98,6 +103,10 @@ class Guard:
 
 
 async def _answer(send: Send, status: int, text: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    start = {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain; charset=utf-8"), *HEADERS, *more]}
+    start = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [(b"content-type", b"text/plain; charset=utf-8"), *HEADERS, *more],
+    }
     await send(start)
     await send({"type": "http.response.body", "body": text.encode()})

@@ -1,8 +1,10 @@
 """The figures of a job for Prometheus.
 
-Answer   `metrics` gives the newest report in Prometheus' text form. Names, units and labels are those of docs/dashboard.md, "Metrics".
+Answer   `metrics` gives the newest report in Prometheus' text form. Names, units and labels are those of
+         docs/dashboard.md, "Metrics".
 State    None: a report is turned into samples when it is asked for.
-Limits   Counters begin anew with every run of the job; `eddyline_start_time_seconds` says when. Queries that have gone have no samples.
+Limits   Counters begin anew with every run of the job; `eddyline_start_time_seconds` says when. Queries that have gone
+         have no samples.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from eddyline.dashboard.feed import Feed
-from eddyline.runtime.report import COUNTS, query_operator
+from eddyline.runtime.figures.report import COUNTS, query_operator
 
 _JOB = {
     "probes": "Probes of stored rows",
@@ -41,34 +43,55 @@ class _Collector:
         if document is None:
             return
         stats = document["stats"]
-        yield GaugeMetricFamily("eddyline_start_time_seconds", "When the run began, in seconds since 1970", value=document["started"])
+        yield GaugeMetricFamily(
+            "eddyline_start_time_seconds", "When the run began, in seconds since 1970", value=document["started"]
+        )
         yield GaugeMetricFamily(
             "eddyline_report_time_seconds", "When the report was made, in seconds since 1970", value=document["written"]
         )
         yield CounterMetricFamily("eddyline_epochs", "Epochs, on Spark micro-batches", value=stats["epochs"])
         yield CounterMetricFamily("eddyline_busy_seconds", "Seconds of all epochs", value=stats["epoch_times"]["sum"])
-        yield _labelled(CounterMetricFamily, "eddyline_stage_seconds", "Seconds by stage", "stage", document["stage_seconds"])
+        yield _labelled(
+            CounterMetricFamily, "eddyline_stage_seconds", "Seconds by stage", "stage", document["stage_seconds"]
+        )
         yield _labelled(CounterMetricFamily, "eddyline_rows", "Rows that came", "stream", stats["rows_in"])
         yield _labelled(CounterMetricFamily, "eddyline_late_rows", "Rows that came too late", "stream", stats["late"])
         yield _labelled(CounterMetricFamily, "eddyline_bad_rows", "Rows that could not be read", "stream", stats["bad"])
         horizons = {name: stream["horizon"] for name, stream in document["streams"].items()}
         yield _instants("eddyline_horizon_seconds", "Event time that later rows do not fall below", "stream", horizons)
         if stats["frontier"] is not None:
-            yield GaugeMetricFamily("eddyline_frontier_seconds", "Event time below which all is answered", value=stats["frontier"] / 1e6)
+            yield GaugeMetricFamily(
+                "eddyline_frontier_seconds", "Event time below which all is answered", value=stats["frontier"] / 1e6
+            )
         yield from self._queries(stats)
         yield _labelled(GaugeMetricFamily, "eddyline_stored_rows", "Rows held now", "store", document["stores"])
-        yield GaugeMetricFamily("eddyline_state_bytes", "Bytes of the streams' stores", value=document["state"]["bytes"])
-        yield GaugeMetricFamily("eddyline_waiting_rows", "Rows that wait for the frontier", value=document["state"]["waiting"])
         yield GaugeMetricFamily(
-            "eddyline_memory_bytes", "Memory of the process, on Spark of the largest worker", value=document["memory_bytes"]
+            "eddyline_state_bytes", "Bytes of the streams' stores", value=document["state"]["bytes"]
+        )
+        yield GaugeMetricFamily(
+            "eddyline_waiting_rows", "Rows that wait for the frontier", value=document["state"]["waiting"]
+        )
+        yield GaugeMetricFamily(
+            "eddyline_memory_bytes",
+            "Memory of the process, on Spark of the largest worker",
+            value=document["memory_bytes"],
         )
         yield _labelled(
-            CounterMetricFamily, "eddyline_null_results", "Values that could not be computed", "function", stats["null_results"]
+            CounterMetricFamily,
+            "eddyline_null_results",
+            "Values that could not be computed",
+            "function",
+            stats["null_results"],
         )
         for name in COUNTS:
             yield CounterMetricFamily(f"eddyline_{name}", _JOB[name], value=stats[name])
         yield CounterMetricFamily("eddyline_migrations", "Plans that moved", value=len(stats["migrations"]))
-        for key, name in (("rows", "rows"), ("bytes", "bytes"), ("waiting", "waiting_rows"), ("worker_bytes", "worker_bytes")):
+        for key, name in (
+            ("rows", "rows"),
+            ("bytes", "bytes"),
+            ("waiting", "waiting_rows"),
+            ("worker_bytes", "worker_bytes"),
+        ):
             each = {shard: one[key] for shard, one in document["each_shard"].items()}
             if each:
                 yield _labelled(GaugeMetricFamily, f"eddyline_shard_{name}", "Of each shard", "shard", each)
@@ -76,7 +99,9 @@ class _Collector:
     def _queries(self, stats: Mapping[str, Any]) -> Iterator[Metric]:
         yield _labelled(CounterMetricFamily, "eddyline_results", "Results", "query", stats["results"])
         seconds = {n: own["seconds"] for n in stats["results"] if (own := stats["operators"].get(query_operator(n)))}
-        yield _labelled(CounterMetricFamily, "eddyline_query_seconds", "Seconds of a query's own work", "query", seconds)
+        yield _labelled(
+            CounterMetricFamily, "eddyline_query_seconds", "Seconds of a query's own work", "query", seconds
+        )
         for key, name in (("mean", "mean"), ("p95", "p95")):
             found = {n: one[key] for n, one in stats.get("response", {}).items() if one[key] is not None}
             if found:
@@ -85,7 +110,11 @@ class _Collector:
 
 
 def _labelled(
-    family: type[CounterMetricFamily] | type[GaugeMetricFamily], name: str, text: str, label: str, values: Mapping[str, float]
+    family: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    text: str,
+    label: str,
+    values: Mapping[str, float],
 ) -> Metric:
     made = family(name, text, labels=[label])
     for key, value in values.items():
@@ -94,7 +123,9 @@ def _labelled(
 
 
 def _instants(name: str, text: str, label: str, values: Mapping[str, int | None]) -> Metric:
-    return _labelled(GaugeMetricFamily, name, text, label, {key: value / 1e6 for key, value in values.items() if value is not None})
+    return _labelled(
+        GaugeMetricFamily, name, text, label, {key: value / 1e6 for key, value in values.items() if value is not None}
+    )
 
 
 def metrics(feed: Feed) -> bytes:

@@ -1,9 +1,10 @@
 """What was counted, written on the parts of a plan: rates and selectivities on edges, stored rows in boxes.
 
-Answer   `plan_notes` gives a note for every part of a shape: rows per second, share of combinations that go on, rows held now, what demand
-         holds back, what zones skip and punctuations purge where the job counts that.
+Answer   `plan_notes` gives a note for every part of a shape: rows per second, share of combinations that go on, rows
+         held now, what demand holds back, what zones skip and punctuations purge where the job counts that.
 State    None.
-Limits   Rates are those of the last seconds, shares of joins those since the start, shares of streams those of the last seconds.
+Limits   Rates are those of the last seconds, shares of joins those since the start, shares of streams those of the last
+         seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def _note(feed: Feed, document: Document, part: Part) -> Note:
         return Note()
     rate = feed.rate(lambda one: one["stats"]["operators"].get(part.key, {}).get("rows_out"))
     if part.kind == "results":
-        return Note((f"{operator['rows_out']:,} results", *([f"{_number(rate)} per second"] if rate is not None else [])))
+        return Note(
+            (f"{operator['rows_out']:,} results", *([f"{_number(rate)} per second"] if rate is not None else []))
+        )
     lines = [f"{document['stores'][part.key]:,} rows stored"] if part.key in document["stores"] else []
     lines += _held_back(stats["demand"], part.key)
     share = f" · {_share(operator['rows_out'], operator['rows_in'])}" if operator["rows_in"] else ""
@@ -51,7 +54,9 @@ def _passing(feed: Feed, stats: Mapping[str, Any], part: Part) -> str:
 
     def counted(which: int) -> tuple[float | None, int | None]:
         name, key = part.passing[which] if part.passing else "", ("rows_in", "rows_out")[which]
-        return feed.rate(lambda one: one["stats"]["operators"].get(name, {}).get(key)), stats["operators"].get(name, {}).get(key)
+        return feed.rate(lambda one: one["stats"]["operators"].get(name, {}).get(key)), stats["operators"].get(
+            name, {}
+        ).get(key)
 
     (coming, came), (going, gone) = counted(0), counted(1)
     if came is None or gone is None:
@@ -64,7 +69,11 @@ def _passing(feed: Feed, stats: Mapping[str, Any], part: Part) -> str:
 def _held_back(demand: Mapping[str, Any], key: str) -> list[str]:
     """What just-in-time joins hold back at a node, behind it and before it, on all shards."""
     names = (key, f"{key} admission")
-    shards = [demand] if any(name in demand for name in names) else [one for one in demand.values() if isinstance(one, Mapping)]
+    shards = (
+        [demand]
+        if any(name in demand for name in names)
+        else [one for one in demand.values() if isinstance(one, Mapping)]
+    )
     edges = [one[name] for one in shards for name in names if name in one]
     if not edges:
         return []

@@ -1,9 +1,11 @@
 """A dashboard that is served: on an address, in a thread of its own or in the one that asks.
 
-Answer   `serve` opens the port at once, so that a port in use is an error of the caller; `Server.address` has the token. `Server.start`
-         serves in the background, `Server.run` until it is interrupted, `Server.stop` ends either.
+Answer   `serve` opens the port at once, so that a port in use is an error of the caller; `Server.address` has the
+         token. `Server.start` serves in the background, `Server.run` until it is interrupted, `Server.stop` ends
+         either.
 State    One socket, one event loop, a bounded number of connections (`connections.py`).
-Limits   Loopback unless the caller brings a token of its own: then any host, and the caller answers for the network between.
+Limits   Loopback unless the caller brings a token of its own: then any host, and the caller answers for the network
+         between.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ def read_address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
-        raise UserError(f"{text} is no address for a dashboard", hint="--dashboard PORT, or --dashboard HOST:PORT; port 0 takes a free one")
+        raise UserError(
+            f"{text} is no address for a dashboard",
+            hint="--dashboard PORT, or --dashboard HOST:PORT; port 0 takes a free one",
+        )
     return host.strip("[]") or HOST, int(port)
 
 
@@ -154,7 +159,9 @@ def serve(
 
 def _opened(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         opened = socket.socket(family, kind, protocol)
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
 """The secret that every request to a dashboard needs.
 
-Answer   `job_token` gives the token of a job's folder: made once, random, kept in a file for its owner alone, and used again.
-         `token_from` reads one from a file that the user names.
+Answer   `job_token` gives the token of a job's folder: made once, random, kept in a file for its owner alone, and used
+         again. `token_from` reads one from a file that the user names.
 """
 
 from __future__ import annotations

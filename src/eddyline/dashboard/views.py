@@ -1,7 +1,7 @@
 """What pages and programs get: views of the newest report.
 
-Answer   `overview` is small and goes to every page; `queries` has one column per figure, for tables of ten thousand; `query` is one query
-         with its plan drawn, its newest rows and its history; `shards` is what only Spark has.
+Answer   `overview` is small and goes to every page; `queries` has one column per figure, for tables of ten thousand;
+         `query` is one query with its plan drawn, its newest rows and its history; `shards` is what only Spark has.
 State    None: everything is made of the feed.
 Limits   Figures of `--stats` keep their names. Of a run that has just begun, rates are not known.
 """
@@ -15,7 +15,7 @@ from eddyline.dashboard.feed import Document, Feed
 from eddyline.dashboard.plan_notes import plan_notes
 from eddyline.plan.picture import draw
 from eddyline.plan.shape import Part
-from eddyline.runtime.report import COUNTS, query_operator
+from eddyline.runtime.figures.report import COUNTS, query_operator
 from eddyline.runtime.reporting.document import largest
 
 #: Keys of `--stats` that views show in their own way; all others are figures of single features, shown as they are.
@@ -38,7 +38,10 @@ def overview(feed: Feed) -> dict[str, Any]:
     return {
         **{key: document[key] for key in ("sequence", "written", "started", "engine", "error", "state_of_job", "pid")},
         "running": document["state_of_job"] == "running" and feed.is_running,
-        **{key: stats[key] for key in ("elapsed_s", "epochs", "epoch_times", "rows_in", "late", "bad", "null_results", "frontier")},
+        **{
+            key: stats[key]
+            for key in ("elapsed_s", "epochs", "epoch_times", "rows_in", "late", "bad", "null_results", "frontier")
+        },
         "results": sum(stats["results"].values()),
         "queries": len(document["names"]),
         "counts": {name: stats[name] for name in COUNTS},
@@ -58,8 +61,11 @@ def overview(feed: Feed) -> dict[str, Any]:
 
 
 def held_by(document: Document) -> str | None:
-    """The stream that holds the frontier back: the one with the smallest horizon; None: all are equal, or one is not known."""
-    horizons = {name: stream["horizon"] for name, stream in document["streams"].items() if stream["horizon"] is not None}
+    """The stream that holds the frontier back: the one with the smallest horizon; None: all are equal, or one is not
+    known."""
+    horizons = {
+        name: stream["horizon"] for name, stream in document["streams"].items() if stream["horizon"] is not None
+    }
     if len(horizons) < 2 or len(set(horizons.values())) == 1:
         return None
     return min(horizons, key=lambda name: horizons[name])
@@ -130,7 +136,11 @@ def query(feed: Feed, name: str) -> dict[str, Any] | None:
         return None
     table = queries(feed)
     place = table["names"].index(name) if name in table["names"] else None
-    figures = {} if place is None else {key: table[key][place] for key in table if isinstance(table[key], list) and key != "names"}
+    figures = (
+        {}
+        if place is None
+        else {key: table[key][place] for key in table if isinstance(table[key], list) and key != "names"}
+    )
     detail = document["details"].get(name)
     response = document["stats"].get("response", {}).get(name, {})
     return {

@@ -1,16 +1,17 @@
 """Compiled kernels on disk: where they lie, and what happens with files that cannot be read.
 
 Answer   `prepare` runs before the first kernel is declared.
-         `choose_folder` picks the first of these that can be written: `NUMBA_CACHE_DIR`, the `__pycache__` beside the kernels, the user's
-         cache folder, and a private folder (0700) below the temporary folder. Numba knows the first three itself. Where none can be
-         written, kernels are compiled in every process and nothing is kept.
-         `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written again.
-         `name_by_content` keeps processes that compile at the same time from mixing their files. Numba numbers the files of a kernel's
-         signatures, and two processes that count at once give one number to two signatures: one of them then ran the code of the other.
-         `number_apart` keeps code of two processes apart that a third one loads. Numba numbers the functions that it compiles, and the name
-         of a sort inside a kernel is that number and its types: two kernels from two processes could run each other's sort.
-         `stamp_whole_sources` makes a kernel that is compiled with functions of other files stale when one of those files changes. Numba
-         itself looks only at the kernel's own file, and an upgrade would go on with the old form of an inlined function.
+         `choose_folder` picks the first of these that can be written: `NUMBA_CACHE_DIR`, the `__pycache__` beside the
+         kernels, the user's cache folder, and a private folder (0700) below the temporary folder. Numba knows the first
+         three itself. Where none can be written, kernels are compiled in every process and nothing is kept.
+         `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written
+         again. `name_by_content` keeps processes that compile at the same time from mixing their files. Numba numbers
+         the files of a kernel's signatures, and two processes that count at once give one number to two signatures: one
+         of them then ran the code of the other. `number_apart` keeps code of two processes apart that a third one
+         loads. Numba numbers the functions that it compiles, and the name of a sort inside a kernel is that number and
+         its types: two kernels from two processes could run each other's sort. `stamp_whole_sources` makes a kernel
+         that is compiled with functions of other files stale when one of those files changes. Numba itself looks only
+         at the kernel's own file, and an upgrade would go on with the old form of an inlined function.
 Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
 """
 
@@ -30,8 +31,9 @@ from typing import Any
 
 from numba.core import bytecode, caching, config, dispatcher
 
-#: Files of kernels import each other as `from eddyline.kernels.NAME import …`.
-_IMPORTED = re.compile(rb"^from eddyline\.kernels\.(\w+) import", re.MULTILINE)
+#: Files of kernels import each other as `from eddyline.kernels.NAME import …`, where a name can begin with that of a
+#: room.
+_IMPORTED = re.compile(rb"^from eddyline\.kernels\.([\w.]+) import", re.MULTILINE)
 
 
 def prepare() -> None:
@@ -59,7 +61,8 @@ def forgive() -> None:
 
 
 def number_apart() -> None:
-    """The functions that this process, and each process forked from it, compiles have numbers that no other process gives."""
+    """The functions that this process, and each process forked from it, compiles have numbers that no other process
+    gives."""
     identity = getattr(bytecode, "FunctionIdentity", None)
     if identity is None or not hasattr(identity, "_unique_ids"):
         return
@@ -72,9 +75,12 @@ def number_apart() -> None:
 
 
 def name_by_content() -> None:
-    """A file of compiled code is named by a digest of what it holds, is there before the index names it, and is read only if it fits."""
+    """A file of compiled code is named by a digest of what it holds, is there before the index names it, and is read
+    only if it fits."""
     kept = getattr(caching, "IndexDataCacheFile", None)
-    if kept is None or not all(hasattr(kept, name) for name in ("_load_index", "_save_index", "_dump", "_open_for_write", "_data_path")):
+    if kept is None or not all(
+        hasattr(kept, name) for name in ("_load_index", "_save_index", "_dump", "_open_for_write", "_data_path")
+    ):
         return
 
     def save(self: Any, key: Any, data: Any) -> None:
@@ -101,7 +107,8 @@ def name_by_content() -> None:
 
 
 def _remove_others(written: Path) -> None:
-    """No index is there, or one of older sources: no other file of this kernel is of use. A process that misses one compiles again."""
+    """No index is there, or one of older sources: no other file of this kernel is of use. A process that misses one
+    compiles again."""
     kernel = written.name.rsplit(".", 2)[0]
     for path in written.parent.glob(f"{glob.escape(kernel)}.*.nbc"):
         if path != written:
@@ -113,7 +120,7 @@ def digest(content: bytes) -> str:
 
 
 def stamp_whole_sources(folder: Path) -> None:
-    """The stamp of a kernel's file in `folder` covers the files of the folder that it imports, directly or not."""
+    """The stamp of a kernel's file below `folder` covers the files below it that it imports, directly or not."""
     kept = getattr(caching, "_SourceFileBackedLocatorMixin", None)
     if kept is None or not hasattr(kept, "get_source_stamp"):
         return
@@ -121,27 +128,30 @@ def stamp_whole_sources(folder: Path) -> None:
 
     def whole(self: Any) -> Any:
         path = Path(getattr(self, "_py_file", ""))
-        return (own(self), sources_digest(path)) if path.parent == folder else own(self)
+        return (own(self), sources_digest(path, folder)) if folder in path.parents else own(self)
 
     kept.get_source_stamp = whole
 
 
 @cache
-def sources_digest(path: Path) -> str:
-    """A digest of a file and of the files beside it that it imports, directly or not."""
-    found, open_ends = {path.name: path.read_bytes()}, [path]
+def sources_digest(path: Path, folder: Path) -> str:
+    """A digest of a file and of the files below `folder` that it imports, directly or not."""
+    found, open_ends = {path: path.read_bytes()}, [path]
     while open_ends:
-        for name in _IMPORTED.findall(found[open_ends.pop().name]):
-            other = path.with_name(f"{name.decode()}.py")
-            if other.name not in found and other.exists():
-                found[other.name] = other.read_bytes()
+        for name in _IMPORTED.findall(found[open_ends.pop()]):
+            other = folder.joinpath(*name.decode().split(".")).with_suffix(".py")
+            if other not in found and other.exists():
+                found[other] = other.read_bytes()
                 open_ends.append(other)
     return digest(b"".join(content for _, content in sorted(found.items())))
 
 
 def choose_folder(source: Path) -> None:
     """Make sure that the functions in `source` find a place for their cache, or do without."""
-    known = [getattr(caching, name, None) for name in ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator")]
+    known = [
+        getattr(caching, name, None)
+        for name in ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator")
+    ]
     if any(locator is None or locator.from_function(choose_folder, str(source)) is not None for locator in known):
         return
     folder = private_folder(Path(tempfile.gettempdir()))

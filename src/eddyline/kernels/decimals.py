@@ -1,4 +1,5 @@
-"""Decimals with fewer digits after the point, rounded exactly: Arrow's division of 128 and 256 bits gives wrong digits for some values.
+"""Decimals with fewer digits after the point, rounded exactly: Arrow's division of 128 and 256 bits gives wrong digits
+for some values.
 
 Answer   `rescale` divides integers of 256 bits by a power of ten, rounds, and multiplies by another one.
 Limits   Products are those of 256 bits: the caller leaves room. Divisors are powers of 10, up to 10^76.
@@ -40,7 +41,8 @@ def _multiply(number, by, more):
 
 @njit(cache=True, nogil=True)
 def rescale(words, down, up, rounding, out):
-    """Write integers divided by 10^down, rounded, and multiplied by 10^up: rows of four words, the lowest first, in two's complement."""
+    """Write integers divided by 10^down, rounded, and multiplied by 10^up: rows of four words, the lowest first, in
+    two's complement."""
     number = np.zeros(_HALVES, np.uint64)
     billion, ten = np.uint64(10**9), np.uint64(10)
     for i in range(len(words)):

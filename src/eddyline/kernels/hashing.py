@@ -1,7 +1,7 @@
 """Key columns to 64-bit hashes.
 
-Answer   `mix` scatters one 64-bit word; `fold` adds a further word to a hash, `combine` a further key column; `hash_strings` hashes the
-         values of an Arrow string array from its buffers.
+Answer   `mix` scatters one 64-bit word; `fold` adds a further word to a hash, `combine` a further key column;
+         `hash_strings` hashes the values of an Arrow string array from its buffers.
 Limits   Hashes of strings and of several columns may collide: a join on them verifies the values.
 """
 

@@ -1,12 +1,14 @@
 """Which of many ranges contain each value.
 
-Answer   Ranges are closed intervals `low <= key <= high` of int64 keys; `low > high` stands for "the value is null". Ranges
-         make *terms* (one column: any of the term's ranges), terms make *boxes* (all of the box's terms). The kernels
-         find the (box, row) pairs of a batch, each as one number: the box's label above `bits` bits, the row below.
+Answer   Ranges are closed intervals `low <= key <= high` of int64 keys; `low > high` stands for "the value is null".
+         Ranges make *terms* (one column: any of the term's ranges), terms make *boxes* (all of the box's terms). The
+         kernels find the (box, row) pairs of a batch, each as one number: the box's label above `bits` bits, the row
+         below.
 State    None. Boxes, terms and ranges come as arrays: terms of box b are `box_term[b] .. box_term[b + 1]`, ranges of
          term t are `term_interval[t] .. term_interval[t + 1]`, ascending, the null range last. Keys of a batch are a
          matrix, one line per column.
-Limits   The caller chooses: sort the batch and look the ranges up in it (many rows), or look the rows up in a tree over them (few).
+Limits   The caller chooses: sort the batch and look the ranges up in it (many rows), or look the rows up in a tree over
+         them (few).
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def ordered_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Boxes(NamedTuple):
-    """Boxes: where the terms of each begin, the column of each term, where its ranges begin, and the ends of each range."""
+    """Boxes: where the terms of each begin, the column of each term, where its ranges begin, and the ends of each
+    range."""
 
     box_term: Any
     term_column: Any
@@ -52,7 +55,8 @@ class Boxes(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up. `reach` has the highest high end of
+    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up. `reach` has the
+    highest high end of
     those up to each, if they come by their low ends; empty: they are looked up one by one."""
 
     low: Any
@@ -108,7 +112,8 @@ def _unpacked_keys(packed, keys, bits, mend, rows, ordered):
 
 @njit(cache=True)
 def double_keys(numbers, patterns, keys):
-    """Keys that ascend as doubles do, from numbers and their bit patterns: -0.0 is 0.0, NaN is one value above infinity."""
+    """Keys that ascend as doubles do, from numbers and their bit patterns: -0.0 is 0.0, NaN is one value above
+    infinity."""
     for row in range(numbers.size):
         if numbers[row] != numbers[row]:
             keys[row] = 0x7FF8000000000000
@@ -167,9 +172,9 @@ def cover_ranges(ordered, low, high, which, rows, start, stop):
 def sweep_pairs(ordered, order, ranges, label, bits, first, pairs):
     """The pairs of boxes of one term, for the ranges `which[first:]` of their column: found and written in one go.
 
-    `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of `low`.
-    Stops when `pairs` may not hold what the next range covers (growing it here would cost more than the search). Returns
-    how many pairs there are, where to go on, and how many ranges were passed over.
+    `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of
+    `low`. Stops when `pairs` may not hold what the next range covers (growing it here would cost more than the search).
+    Returns how many pairs there are, where to go on, and how many ranges were passed over.
     """
     low, high, interval_box, which, reach = ranges
     shift = np.int64(bits)
@@ -217,7 +222,8 @@ def sweep_pairs(ordered, order, ranges, label, bits, first, pairs):
 
 @njit(cache=True)
 def choose_leads(label, boxes, start, stop, rows, lead, amount):
-    """Per box the term that covers the fewest rows (on a tie: the narrowest), and how many; -1: no term; -2: no label."""
+    """Per box the term that covers the fewest rows (on a tie: the narrowest), and how many; -1: no term; -2: no
+    label."""
     box_term, _, term_interval, low, high = boxes
     for box in range(label.size):
         if label[box] < 0:
@@ -247,10 +253,11 @@ def choose_leads(label, boxes, start, stop, rows, lead, amount):
 
 @njit(cache=True)
 def collect_pairs(lead, amount, boxes, start, stop, order, bits, first, room):
-    """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` (box, row) pairs are there.
+    """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` (box, row) pairs are
+    there.
 
-    `order` has the row numbers of each column in key order, null rows last. Returns the pairs, box by box and rows in no
-    order, and the box to go on from.
+    `order` has the row numbers of each column in key order, null rows last. Returns the pairs, box by box and rows in
+    no order, and the box to go on from.
     """
     _, term_column, term_interval, _, _ = boxes
     shift = np.int64(bits)
@@ -325,7 +332,8 @@ def confirm_pairs(pairs, label, lead, boxes, keys, valid, bits):
 
 @njit(cache=True)
 def build_tree(high, tops):
-    """`tops[m]` becomes the highest `high` of the part of the array whose middle m is: a search tree without pointers."""
+    """`tops[m]` becomes the highest `high` of the part of the array whose middle m is: a search tree without
+    pointers."""
     # Each entry is a part [a, b) and whether its two halves are done.
     stack = np.empty((128, 3), np.int64)
     depth = 0
@@ -358,8 +366,9 @@ def build_tree(high, tops):
 def stab_pairs(label, trees, keys, valid, bits, first, pairs):
     """What the leads of the boxes cover in the rows from `first` on of a small batch, as (box, row) pairs.
 
-    Each row is looked up in the tree of each column; boxes from `tail` on, which are in no tree, are candidates for every
-    row. Stops when `pairs` may not hold what the next row is in. Returns how many pairs there are and where to go on.
+    Each row is looked up in the tree of each column; boxes from `tail` on, which are in no tree, are candidates for
+    every row. Stops when `pairs` may not hold what the next row is in. Returns how many pairs there are and where to go
+    on.
     """
     tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail = trees
     shift = np.int64(bits)
@@ -438,7 +447,9 @@ def locate_texts(offsets, data, heap, bound_start, bound_length, bound_prefix, p
         same = False
         while left < right:
             middle = (left + right) >> 1
-            order = _text_before(data, start, length, prefix, heap, bound_start[middle], bound_length[middle], bound_prefix[middle])
+            order = _text_before(
+                data, start, length, prefix, heap, bound_start[middle], bound_length[middle], bound_prefix[middle]
+            )
             if order == 0:
                 left, same = middle, True
                 break

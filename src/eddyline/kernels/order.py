@@ -1,9 +1,9 @@
 """Orders of rows: is it sorted, merge by a small range of ranks, strings gathered by position.
 
-Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from a
-         dense range, in linear time. `running_count` and `count_upto`: how many of such ranks are not above others.
-         `leading`: how many values of several ascending runs come first. `places_in`: where values stand in an array that has them in
-         the same order. `gather_strings`: the chosen strings of one buffer, packed.
+Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from
+         a dense range, in linear time. `running_count` and `count_upto`: how many of such ranks are not above others.
+         `leading`: how many values of several ascending runs come first. `places_in`: where values stand in an array
+         that has them in the same order. `gather_strings`: the chosen strings of one buffer, packed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def ascends(values):
 
 @njit(cache=True, nogil=True)
 def places_in(given, wanted):
-    """Where each wanted value stands among the given ones, which come in the same order; fewer where one of them is not there."""
+    """Where each wanted value stands among the given ones, which come in the same order; fewer where one of them is not
+    there."""
     out = np.empty(len(wanted), np.int64)
     i = 0
     for j in range(len(wanted)):
@@ -62,7 +63,8 @@ def rank_order(ranks, lowest, span):
 
 @njit(cache=True, nogil=True)
 def least_at(words, low, high, places, none):
-    """The least place of each number from `low` to `high` among some words with their places; `none`: it is not among them."""
+    """The least place of each number from `low` to `high` among some words with their places; `none`: it is not among
+    them."""
     out = np.full(high - low + 1, none)
     for i in range(len(words)):
         out[words[i] - low] = min(out[words[i] - low], places[i])
@@ -87,7 +89,8 @@ def merge_order(a, b):
 
 @njit(cache=True, nogil=True)
 def leading(values, ends, most):
-    """How many of each ascending run are among the `most` first of all values, of which there are more; equal values come from the
+    """How many of each ascending run are among the `most` first of all values, of which there are more; equal values
+    come from the
     earlier run first. Run i ends before `ends[i]`.
     """
     low = np.int64(np.iinfo(np.int64).max)

@@ -1,7 +1,8 @@
 """Bytes by the word: loads at any address, copies and comparisons of stretches.
 
-Answer   `word_at`: the eight bytes from a place on as one number, the first of them lowest. `copy_bytes` copies a stretch from one array to
-         another. `same_bytes`: whether two stretches are equal. Loops over single bytes took four to ten times as long.
+Answer   `word_at`: the eight bytes from a place on as one number, the first of them lowest. `copy_bytes` copies a
+         stretch from one array to another. `same_bytes`: whether two stretches are equal. Loops over single bytes took
+         four to ten times as long.
 Limits   Nothing is checked: all places lie within their arrays, for `word_at` the last of the eight bytes too.
 """
 

@@ -1,11 +1,11 @@
 """Text to a bound query: parse, look up, type."""
 
-from eddyline.language.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
+from eddyline.language.binding.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.job import Dropped, ExplainRequest, Job, bind_script
 from eddyline.language.parse import parse_body, parse_expression, parse_script, parse_select
 from eddyline.language.render import render, render_expression
-from eddyline.language.windows import parse_span
+from eddyline.language.text.windows import parse_span
 
 __all__ = [
     "Catalog",

@@ -1,10 +1,11 @@
 """What has been created: streams, tables, queries, sinks, templates, streams of requests, constraints, functions.
 
-Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in SQL the
-         case of letters does not matter; the spelling of the CREATE is kept.
-State    A dictionary per kind from the name as spelled to the thing. Streams and tables share their names, since both stand in
-         FROM. A stream of requests is a stream, and its results have its name.
-         Templates, streams of requests and queries stand in one pipeline under their names, so that no two of them have the same.
+Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in
+         SQL the case of letters does not matter; the spelling of the CREATE is kept.
+State    A dictionary per kind from the name as spelled to the thing. Streams and tables share their names, since both
+         stand in FROM. A stream of requests is a stream, and its results have its name.
+         Templates, streams of requests and queries stand in one pipeline under their names, so that no two of them have
+         the same.
 Limits   It remembers and checks names; it binds nothing and runs nothing.
 """
 
@@ -18,10 +19,10 @@ from typing import Any
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.language.deferred import Queries
-from eddyline.model.constraint import ConstraintSet, EventBook
-from eddyline.model.own_function import OwnFunction, calls
-from eddyline.model.punctuation import DerivedPunctuation
+from eddyline.model.expressions.own_function import OwnFunction, calls
+from eddyline.model.patterns.constraint import ConstraintSet, EventBook
 from eddyline.model.query import BoundQuery
+from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import RequestStream, Template
 
@@ -39,7 +40,17 @@ class DeclaredSink:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-Entry = Stream | Table | BoundQuery | DeclaredSink | Template | RequestStream | ConstraintSet | DerivedPunctuation | OwnFunction
+Entry = (
+    Stream
+    | Table
+    | BoundQuery
+    | DeclaredSink
+    | Template
+    | RequestStream
+    | ConstraintSet
+    | DerivedPunctuation
+    | OwnFunction
+)
 
 #: Kinds whose names exclude each other.
 _TOGETHER = {
@@ -158,7 +169,8 @@ class Catalog:
             self.next_position = max(self.next_position, entry.position) + 1
 
     def defer_query(self, name: str, bind: Callable[[], BoundQuery], certain: bool) -> None:
-        """Take a query that was bound before and is bound again when it is asked for; one that has the name already stays.
+        """Take a query that was bound before and is bound again when it is asked for; one that has the name already
+        stays.
 
         Args:
             certain: It can be bound; otherwise it is not there if it cannot.
@@ -214,7 +226,9 @@ class Catalog:
         """Remove an entry and return it. A query's own sinks go with it; a stream or table that a query reads stays."""
         spelled = self._spelled(kind, name, position)
         if kind == "stream" and spelled in self.requests:
-            raise BindingProblem(f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}", position=position)
+            raise BindingProblem(
+                f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}", position=position
+            )
         readers = self._readers(kind, spelled)
         if readers:
             used, uses = ("called", "calls") if kind == "function" else ("read", "reads")
@@ -252,7 +266,9 @@ class Catalog:
         found: list[str] = []
         if kind in ("stream", "table", "requests"):
             found += [f"query {q.name}" for q in self.queries.values() if name in sources_of(q)]
-            found += [f"stream {made}" for made, makers in self.makers.items() if any(name in sources_of(q) for q in makers)]
+            found += [
+                f"stream {made}" for made, makers in self.makers.items() if any(name in sources_of(q) for q in makers)
+            ]
             found += [f"template {t.name}" for t in self.templates.values() if t.source == name]
         if kind == "stream":
             found += [f"constraints {c.name}" for c in self.constraints.values() if c.book.stream == name]
@@ -280,7 +296,9 @@ class Catalog:
         if spelled is None:
             known, verb = list(self._shelf(kind)), "are" if kind == "constraints" else "is"
             what = "stream of requests" if kind == "requests" else kind
-            hint = suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {verb} no {what} yet")
+            hint = suggestion(name, known) or (
+                f"there are {', '.join(known)}" if known else f"there {verb} no {what} yet"
+            )
             raise BindingProblem(f"there {verb} no {what} {name}", hint=hint, position=position)
         return spelled
 
@@ -327,7 +345,9 @@ _KINDS: dict[type, str] = {
 def sources_of(query: BoundQuery) -> set[str]:
     """The streams and tables that a query reads, those of its subqueries included."""
     parts = (query, *query.makers)
-    return {r.source for part in parts for r in part.references} | {table.source for part in parts for table in part.unnested}
+    return {r.source for part in parts for r in part.references} | {
+        table.source for part in parts for table in part.unnested
+    }
 
 
 def suggestion(name: str, known: list[str]) -> str:

@@ -1,9 +1,10 @@
 """Queries by name, some of which are bound when they are asked for.
 
-Answer   `Queries` is a dictionary of queries in the order of their creation. `defer` gives it a name and what binds the query of that name:
-         a process that adds one query to ten thousand binds one.
+Answer   `Queries` is a dictionary of queries in the order of their creation. `defer` gives it a name and what binds the
+         query of that name: a process that adds one query to ten thousand binds one.
 State    Per name a query, or what will bind it.
-Limits   A deferred query that is not certain may prove to be one that can no longer be bound: `holds` says so, and forgets it.
+Limits   A deferred query that is not certain may prove to be one that can no longer be bound: `holds` says so, and
+         forgets it.
 """
 
 from __future__ import annotations

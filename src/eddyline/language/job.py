@@ -1,7 +1,7 @@
 """A script, understood statement by statement.
 
-Answer   `Job.apply` carries out one statement on a catalog and the settings in force, and returns what it made; `bind_script`
-         does so for a whole text. A query keeps the settings that were in force when it was created.
+Answer   `Job.apply` carries out one statement on a catalog and the settings in force, and returns what it made;
+         `bind_script` does so for a whole text. A query keeps the settings that were in force when it was created.
 State    The catalog, the settings, and the EXPLAIN requests in order.
 Limits   Nothing runs and no file is opened.
 """
@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from eddyline.errors import EddylineError, Unsupported
-from eddyline.language.bind import bind_settings, bind_sink, bind_stream, bind_table
-from eddyline.language.bind_event import bind_constraints
+from eddyline.language.binding.bind import bind_settings, bind_sink, bind_stream, bind_table
+from eddyline.language.binding.bind_event import bind_constraints
 from eddyline.language.catalog import Catalog, DeclaredSink, Entry
-from eddyline.language.derive import bind_body, bind_derived
-from eddyline.language.heralds import bind_herald
+from eddyline.language.derived.derive import bind_body, bind_derived
 from eddyline.language.own_functions import bind_function
 from eddyline.language.parse import parse_script
-from eddyline.language.punctuations import bind_punctuate, bind_punctuation
+from eddyline.language.records.heralds import bind_herald
+from eddyline.language.records.punctuations import bind_punctuate, bind_punctuation
+from eddyline.language.requests.templates import bind_ask, bind_requests, bind_template
 from eddyline.language.syntax import (
     Ask,
     Body,
@@ -44,19 +45,18 @@ from eddyline.language.syntax import (
     Statement,
     Union,
 )
-from eddyline.language.templates import bind_ask, bind_requests, bind_template
-from eddyline.model.constraint import ConstraintSet, Rule
-from eddyline.model.herald import KIND as HERALD
-from eddyline.model.herald import speaks_of_rows
-from eddyline.model.own_function import OwnFunction
-from eddyline.model.punctuation import DerivedPunctuation
+from eddyline.model.expressions.own_function import OwnFunction
+from eddyline.model.patterns.constraint import ConstraintSet, Rule
 from eddyline.model.query import BoundQuery
+from eddyline.model.records.herald import KIND as HERALD
+from eddyline.model.records.herald import speaks_of_rows
+from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Request, RequestStream, Template
 from eddyline.settings import Settings
 
 if TYPE_CHECKING:
-    from eddyline.model.records import Records
+    from eddyline.model.records.records import Records
 
 T = TypeVar("T", bound=Entry)
 
@@ -125,7 +125,9 @@ Workflows = Callable[[str, Mapping[str, str]], Sequence[Rule]]
 class Job:
     """What has been said so far."""
 
-    def __init__(self, settings: Settings | None = None, catalog: Catalog | None = None, workflows: Workflows | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, catalog: Catalog | None = None, workflows: Workflows | None = None
+    ) -> None:
         self.settings = settings or Settings()
         self.catalog = catalog or Catalog()
         self.explains: list[ExplainRequest] = []
@@ -204,7 +206,11 @@ class Job:
                 # What is not there is refused below, under the name of its kind.
                 of = name.lower() if kind in ("query", "requests") else None
                 sinks = tuple(s for s in self.catalog.sinks.values() if s.query is not None and s.query.lower() == of)
-                made = {stream.lower(): makers for stream, makers in self.catalog.makers.items()} if kind == "stream" else {}
+                made = (
+                    {stream.lower(): makers for stream, makers in self.catalog.makers.items()}
+                    if kind == "stream"
+                    else {}
+                )
                 makers = made.get(name.lower(), ())
                 return Dropped(kind, self.catalog.drop(kind, name, position), sinks, makers)
             case Set():
@@ -215,7 +221,9 @@ class Job:
                 word = "EVENT" if isinstance(statement, Event) else "SELECT"
                 hint = f"CREATE QUERY name AS {word} …"
                 raise Unsupported(
-                    f"{'a' if word == 'SELECT' else 'an'} {word} of its own has no name", hint=hint, position=statement.position
+                    f"{'a' if word == 'SELECT' else 'an'} {word} of its own has no name",
+                    hint=hint,
+                    position=statement.position,
                 )
 
     def query(self, name: str, select: Body, settings: Settings | None = None) -> BoundQuery:
@@ -226,7 +234,8 @@ class Job:
         return query
 
     def defer(self, name: str, text: str, certain: bool) -> None:
-        """Take a CREATE QUERY that was carried out before, under the default settings; it is read when the query is asked for.
+        """Take a CREATE QUERY that was carried out before, under the default settings; it is read when the query is
+        asked for.
 
         Args:
             certain: It was carried out on these streams; otherwise it is left out if it no longer can be.
@@ -272,7 +281,9 @@ class Job:
         if isinstance(statement.target, Ask):
             request = bind_ask(statement.target, self.catalog)
             return ExplainTemplate(self.catalog.template(request.template), request)
-        if isinstance(statement.target, str) and (statement.kind == "template" or self.catalog.is_template(statement.target)):
+        if isinstance(statement.target, str) and (
+            statement.kind == "template" or self.catalog.is_template(statement.target)
+        ):
             return ExplainTemplate(self.catalog.template(statement.target, statement.position))
         if isinstance(statement.target, str):
             query = self.catalog.query(statement.target, statement.position)

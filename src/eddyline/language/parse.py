@@ -1,7 +1,7 @@
 """Text to syntax tree.
 
-Answer   `parse_script` gives the statements of a text in order; `parse_select` and `parse_expression` give one SELECT, one
-         expression. `dialect.py` has the tokens and expressions, which are sqlglot's; `grammar.py` has the clauses;
+Answer   `parse_script` gives the statements of a text in order; `parse_select` and `parse_expression` give one SELECT,
+         one expression. `dialect.py` has the tokens and expressions, which are sqlglot's; `grammar.py` has the clauses;
          `syntax.py` has the tree.
 Limits   What sqlglot understands and this language does not is refused by name (`translation.py`).
 """
@@ -16,11 +16,11 @@ from sqlglot.tokens import Token as RawToken
 from sqlglot.tokens import TokenType
 
 from eddyline.errors import SyntaxProblem
-from eddyline.language.dialect import Eddyline, ExpressionParser
-from eddyline.language.grammar import read_statement
-from eddyline.language.long_lists import Lists, put_back, shortened
-from eddyline.language.reader import StatementReader, TextPlaces, Token
+from eddyline.language.grammar.grammar import read_statement
 from eddyline.language.syntax import Body, Event, Node, Select, Statement, Union
+from eddyline.language.text.dialect import Eddyline, ExpressionParser
+from eddyline.language.text.long_lists import Lists, put_back, shortened
+from eddyline.language.text.reader import StatementReader, TextPlaces, Token
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -147,5 +147,7 @@ def _unfinished(text: str, places: TextPlaces) -> SyntaxProblem:
     if begun is None:
         return SyntaxProblem("this text cannot be read")
     return SyntaxProblem(
-        f"a {what[begun[0]]} that begins here does not end", hint=f"close it with {begun[0][::-1]}", position=places(begun.start())
+        f"a {what[begun[0]]} that begins here does not end",
+        hint=f"close it with {begun[0][::-1]}",
+        position=places(begun.start()),
     )

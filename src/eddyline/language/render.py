@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eddyline.language.reader import RESERVED
 from eddyline.language.syntax import (
     Apply,
     Ask,
@@ -46,7 +45,8 @@ from eddyline.language.syntax import (
     Union,
     WithOption,
 )
-from eddyline.model.constraint import EventType, Rule
+from eddyline.language.text.reader import RESERVED
+from eddyline.model.patterns.constraint import EventType, Rule
 from eddyline.model.window import PartitionedRows, Window, span_text
 from eddyline.settings import EXPERIMENT, Value
 
@@ -154,9 +154,14 @@ def _apply(node: Apply) -> str:
     if function == "in":
         return f"{_operand(args[0])} IN ({', '.join(render_expression(a) for a in args[1:])})"
     if function == "case":
-        branches = [f"WHEN {render_expression(c)} THEN {render_expression(v)}" for c, v in zip(args[0:-1:2], args[1:-1:2], strict=True)]
+        branches = [
+            f"WHEN {render_expression(c)} THEN {render_expression(v)}"
+            for c, v in zip(args[0:-1:2], args[1:-1:2], strict=True)
+        ]
         return f"CASE {' '.join(branches)} ELSE {render_expression(args[-1])} END"
-    inside = "*" if node.star else ("DISTINCT " if node.distinct else "") + ", ".join(render_expression(a) for a in args)
+    inside = (
+        "*" if node.star else ("DISTINCT " if node.distinct else "") + ", ".join(render_expression(a) for a in args)
+    )
     return f"{function}({inside})"
 
 
@@ -219,7 +224,9 @@ def _over(node: Over) -> str:
 
 
 def _ordering(order: tuple[Ordered, ...]) -> str:
-    return ", ".join(f"{render_expression(o.value)}{' DESC' * o.descending}{' NULLS FIRST' * o.nulls_first}" for o in order)
+    return ", ".join(
+        f"{render_expression(o.value)}{' DESC' * o.descending}{' NULLS FIRST' * o.nulls_first}" for o in order
+    )
 
 
 def _ask(ask: Ask) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eddyline.errors import Position
-from eddyline.model.constraint import EventType, Rule
 from eddyline.model.datatypes import DataType
+from eddyline.model.patterns.constraint import EventType, Rule
 from eddyline.model.query import Emit
 from eddyline.model.window import Window
 from eddyline.settings import Value
@@ -98,7 +98,8 @@ class Item:
 
 @dataclass(frozen=True)
 class FromEntry:
-    """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT, FULL, LATEST or LEFT
+    """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT, FULL,
+    LATEST or LEFT
     LATEST; `on` goes with all but the first two."""
 
     name: str

@@ -1,7 +1,7 @@
 """Column types, with their Arrow and NumPy faces.
 
-Answer   Seven scalar types and DECIMAL(p, s); STRUCT and ARRAY of any of them, within each other too. NULL is the type of the bare
-         literal NULL until something gives it one.
+Answer   Seven scalar types and DECIMAL(p, s); STRUCT and ARRAY of any of them, within each other too. NULL is the type
+         of the bare literal NULL until something gives it one.
 Limits   TIMESTAMP is int64 microseconds without a zone.
 """
 
@@ -85,9 +85,11 @@ STRING = DataType("STRING")
 DATE = DataType("DATE")
 TIMESTAMP = DataType("TIMESTAMP")
 NULL = DataType("NULL")
-#: Several values in one, in the order of their bytes: arguments of ARG_MAX and of aggregates in event order. Never a column.
+#: Several values in one, in the order of their bytes: arguments of ARG_MAX and of aggregates in event order. Never a
+#: column.
 BYTES = DataType("BYTES")
-#: An INTERVAL literal such as INTERVAL '5 minutes': int64 microseconds. It exists in expressions only, never as a column.
+#: An INTERVAL literal such as INTERVAL '5 minutes': int64 microseconds. It exists in expressions only, never as a
+#: column.
 INTERVAL = DataType("INTERVAL")
 
 

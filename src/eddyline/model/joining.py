@@ -1,8 +1,9 @@
 """The words of a join, without any array: seats, keys, equalities, trees.
 
-Answer   The planner writes these down and the operators carry them out. No module here loads compiled code, so that checking
-         and explaining a job does not either.
-Limits   A tree is a reference position or a tuple of trees; tuples of three and more are joins of several inputs at once.
+Answer   The planner writes these down and the operators carry them out. No module here loads compiled code, so that
+         checking and explaining a job does not either.
+Limits   A tree is a reference position or a tuple of trees; tuples of three and more are joins of several inputs at
+         once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression, reference_text, refs_of, rename_refs
+from eddyline.model.expressions.expression import Expression, reference_text, refs_of, rename_refs
 
 Tree = int | tuple["Tree", ...]
 

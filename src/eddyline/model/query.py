@@ -1,6 +1,7 @@
 """A bound query: every name resolved, every expression typed.
 
-Answer   What `language/bind.py` hands to `plan`: references with windows, WHERE as conjuncts, outputs, grouping.
+Answer   What `language/binding/bind.py` hands to `plan`: references with windows, WHERE as conjuncts, outputs,
+         grouping.
 Limits   No plan, no cost, no operator.
 """
 
@@ -10,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression, has_aggregate
-from eddyline.model.pattern import EventPattern
+from eddyline.model.expressions.expression import Expression, has_aggregate
+from eddyline.model.patterns.pattern import EventPattern
 from eddyline.model.ranking import Followed, Ranking
 from eddyline.model.schema import Schema, Stream
 from eddyline.model.window import Window
@@ -71,7 +72,8 @@ class Emit:
 class GroupWindow:
     """TUMBLE, HOP or CUMULATE in GROUP BY: which windows of the event time a row belongs to.
 
-    HOP and CUMULATE put a row into several windows. The grouping expressions give the first of them; the others follow at `step`.
+    HOP and CUMULATE put a row into several windows. The grouping expressions give the first of them; the others follow
+    at `step`.
     """
 
     kind: str
@@ -88,9 +90,9 @@ class GroupWindow:
 class Keeping:
     """What a join of two references gives beside, or instead of, its combinations.
 
-    outer: combinations, and the rows of `aliases` that have no partner; anti: these rows alone; semi: each row of the one alias once, at
-    its first partner; pushed: the numbers of its rows, each when it is pushed out of its window. Of rows without a partner only those
-    count that satisfy `conditions`.
+    outer: combinations, and the rows of `aliases` that have no partner; anti: these rows alone; semi: each row of the
+    one alias once, at its first partner; pushed: the numbers of its rows, each when it is pushed out of its window. Of
+    rows without a partner only those count that satisfy `conditions`.
     """
 
     kind: str
@@ -113,8 +115,9 @@ class RowQuestion:
 class Living:
     """What a stream of live combinations holds, by the number in its column `part$`.
 
-    0 and more: results of a kind, which count while the questions about their rows have the answers that are wanted. -1 - q: a partner of a
-    row of the alias of question q. Below these: a row of an alias has been pushed out of its window.
+    0 and more: results of a kind, which count while the questions about their rows have the answers that are wanted. -1
+    - q: a partner of a row of the alias of question q. Below these: a row of an alias has been pushed out of its
+      window.
     """
 
     kinds: tuple[tuple[RowQuestion, ...], ...]
@@ -164,9 +167,11 @@ class BoundQuery:
     followed: tuple[Followed, ...] = ()
     #: Of a join that keeps rows without a partner, and of one that asks whether there is one.
     keeping: Keeping | None = None
-    #: Of an aggregate, or a ranking, of what an outer join of live rows gives: its one reference is a stream of live combinations.
+    #: Of an aggregate, or a ranking, of what an outer join of live rows gives: its one reference is a stream of live
+    #: combinations.
     living: Living | None = None
-    #: Event times of references as columns of the one stream that is read, and how much later than them its rows may come.
+    #: Event times of references as columns of the one stream that is read, and how much later than them its rows may
+    #: come.
     delays: tuple[tuple[str, int], ...] = ()
     #: The derived stream whose rows are the results; None: the results are delivered.
     feeds: Stream | None = None
@@ -177,11 +182,17 @@ class BoundQuery:
 
     @property
     def is_aggregate(self) -> bool:
-        return bool(self.group_by) or self.distinct or self.having is not None or any(has_aggregate(o.expression) for o in self.outputs)
+        return (
+            bool(self.group_by)
+            or self.distinct
+            or self.having is not None
+            or any(has_aggregate(o.expression) for o in self.outputs)
+        )
 
     @property
     def identity(self) -> str:
-        """What a query must not change about itself under a checkpoint: its text, and the order of the stream that it makes."""
+        """What a query must not change about itself under a checkpoint: its text, and the order of the stream that it
+        makes."""
         text = one_line(self.text)
         return text if self.feeds is None or self.feeds.sequence is None else f"{text} (sequence {self.feeds.sequence})"
 
@@ -192,7 +203,8 @@ class BoundQuery:
 
     @property
     def announces(self) -> bool:
-        """Whether finished values are announced. A derived stream has them without `punctuations` too: groups above end by them."""
+        """Whether finished values are announced. A derived stream has them without `punctuations` too: groups above end
+        by them."""
         return self.settings.propagate != "off" and (self.settings.punctuations == "on" or self.feeds is not None)
 
     @property

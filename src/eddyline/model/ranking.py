@@ -1,7 +1,7 @@
 """Rows that know their place among others: the first ones of a partition, and rows that came before.
 
-Answer   `Ranking` says which rows of a partition are the first ones, in which order, and how many of them are results. `Followed`
-         is a value of an earlier row of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
+Answer   `Ranking` says which rows of a partition are the first ones, in which order, and how many of them are results.
+         `Followed` is a value of an earlier row of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
 Limits   Plain data.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression
+from eddyline.model.expressions.expression import Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +61,6 @@ class Followed:
 
     def mapped(self, change: Callable[[Expression], Expression]) -> Followed:
         otherwise = None if self.otherwise is None else change(self.otherwise)
-        return replace(self, value=change(self.value), partition=tuple(change(e) for e in self.partition), otherwise=otherwise)
+        return replace(
+            self, value=change(self.value), partition=tuple(change(e) for e in self.partition), otherwise=otherwise
+        )

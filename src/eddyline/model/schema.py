@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eddyline.errors import BindingProblem
-from eddyline.model.constraint import ConstraintSet
 from eddyline.model.datatypes import TIMESTAMP, DataType
-from eddyline.model.punctuation import DerivedPunctuation
+from eddyline.model.patterns.constraint import ConstraintSet
+from eddyline.model.records.punctuation import DerivedPunctuation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,10 +36,13 @@ class Schema:
         seen: set[str] = set()
         for column in self.columns:
             if column.name in seen:
-                raise BindingProblem(f"column {column.name} is declared twice", hint="give each column a name of its own")
+                raise BindingProblem(
+                    f"column {column.name} is declared twice", hint="give each column a name of its own"
+                )
             if column.name.startswith("_") and column.name != RESULT_TIME:
                 raise BindingProblem(
-                    f"column name {column.name} is reserved", hint="names that begin with _ are the engine's own (_ts, _op, _reason)"
+                    f"column name {column.name} is reserved",
+                    hint="names that begin with _ are the engine's own (_ts, _op, _reason)",
                 )
             seen.add(column.name)
 
@@ -82,7 +85,8 @@ class Stream:
     lateness: int = 0
     #: After this many microseconds of processing time without rows the stream stops holding the frontier back.
     idle: int | None = None
-    #: How far, in microseconds, the time of a row may lie ahead of the wall clock when it is read; None: as far as it likes.
+    #: How far, in microseconds, the time of a row may lie ahead of the wall clock when it is read; None: as far as it
+    #: likes.
     most_ahead: int | None = None
     #: The column that orders rows of equal time; None: the position in the source does.
     sequence: str | None = None
@@ -100,7 +104,8 @@ class Stream:
     punctuation: str | None = None
     #: A row that has a text in this STRING column is a herald.
     herald: str | None = None
-    #: Whether statements herald its rows, and whether a number of them: then all are counted wherever parts of the stream are.
+    #: Whether statements herald its rows, and whether a number of them: then all are counted wherever parts of the
+    #: stream are.
     heralded: bool = False
     counted: bool = False
     #: How long promises are remembered, in microseconds of event time; None: for ever.
@@ -116,7 +121,8 @@ class Stream:
 
     #: Of a derived stream: the queries whose results are its rows.
     makers: tuple[str, ...] = ()
-    #: Of a derived stream: the column that has one element per row, where its makers have whole arrays; empty: there is none.
+    #: Of a derived stream: the column that has one element per row, where its makers have whole arrays; empty: there is
+    #: none.
     unnests: str = ""
     #: Whether rows of equal time have an order that does not depend on epochs, which ROWS and EVENT need.
     ordered: bool = True
@@ -140,7 +146,8 @@ class Stream:
             )
         if column.type != TIMESTAMP:
             raise BindingProblem(
-                f"the event-time column {self.time} of stream {self.name} is {column.type}", hint="declare it as TIMESTAMP"
+                f"the event-time column {self.time} of stream {self.name} is {column.type}",
+                hint="declare it as TIMESTAMP",
             )
         if self.time != RESULT_TIME and self.schema.find(RESULT_TIME) is not None:
             raise BindingProblem(
@@ -148,7 +155,9 @@ class Stream:
                 hint=f"time = '{RESULT_TIME}': a stream that reads results has their time",
             )
         if self.sequence is not None and self.schema.find(self.sequence) is None:
-            raise BindingProblem(f"stream {self.name} has no column {self.sequence}", hint="sequence = '…' names one of its columns")
+            raise BindingProblem(
+                f"stream {self.name} has no column {self.sequence}", hint="sequence = '…' names one of its columns"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Templates and requests: a group-by that stands, and what is asked of it.
 
-Answer   `Template` is one group-by over one stream and window, with its grouping columns and aggregates under their output names.
-         `Request` fills it in: conditions on grouping columns, the columns to group by, the aggregates, a shorter window, an instant.
-         `RequestStream` says which columns of a stream of requests play which role.
+Answer   `Template` is one group-by over one stream and window, with its grouping columns and aggregates under their
+         output names. `Request` fills it in: conditions on grouping columns, the columns to group by, the aggregates, a
+         shorter window, an instant. `RequestStream` says which columns of a stream of requests play which role.
 Limits   Plain data. What a request answers is said in docs/semantics.md.
 """
 
@@ -126,7 +126,8 @@ class RequestStream:
     template: Template
     #: Column of the stream -> number of the grouping column that it fixes; NULL leaves it open.
     parameters: tuple[tuple[str, int], ...]
-    #: Columns with the roles of the window (microseconds or rows), of the grouping columns and of the aggregates; None: no such column.
+    #: Columns with the roles of the window (microseconds or rows), of the grouping columns and of the aggregates; None:
+    #: no such column.
     window: str | None
     group_by: str | None
     aggregates: str | None
@@ -139,7 +140,8 @@ class RequestStream:
 
     @property
     def standing(self) -> BoundRequests:
-        """The query under which pipelines know the stream of requests: it reads the requests and the rows of the template."""
+        """The query under which pipelines know the stream of requests: it reads the requests and the rows of the
+        template."""
         rows = self.template.query.references[0]
         references = (Reference("requests", self.stream.name, UNBOUNDED), replace(rows, alias="rows"))
         outputs = tuple(OutputColumn(o.name, o.expression) for o in self.template.query.outputs)
@@ -147,7 +149,9 @@ class RequestStream:
         roles = {"window": self.window, "group_by": self.group_by, "aggregates": self.aggregates}
         said = ", ".join(f"{role} = '{column}'" for role, column in roles.items() if column is not None)
         text = f"REQUESTS FOR {self.template.name}{f' WITH ({said})' if said else ''}: {self.template.query.text}"
-        return BoundRequests(self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self)
+        return BoundRequests(
+            self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self
+        )
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,12 +1,12 @@
 """Which event runs which component of what forgets rows and announces values: the registry.
 
-Answer   `triggers_of` gives, per component, the triggers that the settings of a query ask for. A component runs when one of its triggers is
-         due, given what was `SinceLastRun` since it last ran.
+Answer   `triggers_of` gives, per component, the triggers that the settings of a query ask for. A component runs when
+         one of its triggers is due, given what was `SinceLastRun` since it last ran.
 
              component   what it does                                          runs
-             purge       a join looks for rows that no row to come can need    by `purge`; when a bounded end asks; when nothing comes in
-             index       new promises are put among the remembered ones        when they are an eighth of these
-             propagate   finished values are announced                         by `propagate`
+             purge       a join looks for rows that no row to come can need    by `purge`; when a bounded end asks; when
+             nothing comes in index       new promises are put among the remembered ones        when they are an eighth
+             of these propagate   finished values are announced                         by `propagate`
              spill       payload goes to disk                                  over the memory budget
              compact     a store closes its gaps                               when half of its rows are gone
 
@@ -124,14 +124,20 @@ def is_due(triggers: tuple[Trigger, ...], seen: SinceLastRun) -> bool:
 def trigger_line(purge: str, propagate: str, spills: bool) -> str:
     """What EXPLAIN says."""
     found = triggers_of(purge, propagate, spills)
-    return "; ".join(f"{component} {', '.join(map(str, triggers))}" for component, triggers in found.items() if triggers)
+    return "; ".join(
+        f"{component} {', '.join(map(str, triggers))}" for component, triggers in found.items() if triggers
+    )
 
 
 def checked(query: str, given: Mapping[str, str]) -> dict[str, str]:
     """Settings of a query that may change while it runs, in their canonical form."""
     for name in given:
         if name.lower() not in CHANGEABLE:
-            raise UserError(f"{name} of query {query} cannot change while it runs", hint=f"{' and '.join(CHANGEABLE)} can")
+            raise UserError(
+                f"{name} of query {query} cannot change while it runs", hint=f"{' and '.join(CHANGEABLE)} can"
+            )
     if not given:
         raise UserError(f"nothing is said about query {query}", hint="name = value, such as purge=100")
-    return {name.lower(): str(getattr(Settings().with_option(name, value), name.lower())) for name, value in given.items()}
+    return {
+        name.lower(): str(getattr(Settings().with_option(name, value), name.lower())) for name, value in given.items()
+    }

@@ -1,8 +1,8 @@
 """Window values: which rows of one reference count as present.
 
 Answer   `Range(w)`: rows not older than w microseconds (inclusive); `Rows(k)`: the last k rows of the stream;
-         `UNBOUNDED`: all rows; `NOW`: a row only as the newest of its combination; `PartitionedRows(columns, k)`: the last k
-         rows per value of some columns. SEMANTICS ("Windows, per reference in FROM") has the definitions.
+         `UNBOUNDED`: all rows; `NOW`: a row only as the newest of its combination; `PartitionedRows(columns, k)`: the
+         last k rows per value of some columns. SEMANTICS ("Windows, per reference in FROM") has the definitions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,13 @@ UNBOUNDED = Unbounded()
 NOW = Now()
 Window = Range | Rows | Unbounded | Now | PartitionedRows
 
-_UNITS = (("DAYS", 86_400_000_000), ("HOURS", 3_600_000_000), ("MINUTES", 60_000_000), ("SECONDS", 1_000_000), ("MILLISECONDS", 1_000))
+_UNITS = (
+    ("DAYS", 86_400_000_000),
+    ("HOURS", 3_600_000_000),
+    ("MINUTES", 60_000_000),
+    ("SECONDS", 1_000_000),
+    ("MILLISECONDS", 1_000),
+)
 
 
 def span_text(micros: int) -> str:

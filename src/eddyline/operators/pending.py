@@ -1,9 +1,9 @@
 """Rows that may still find a partner, in the order of their stream.
 
-Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no partner can come,
-         `remove` any of them.
-State    Per row its event time, its place in the total order, its number in the stream, its number of arrival and whether it has met a
-         partner; the payload columns that are asked for.
+Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no
+         partner can come, `remove` any of them.
+State    Per row its event time, its place in the total order, its number in the stream, its number of arrival and
+         whether it has met a partner; the payload columns that are asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.operators.aggregate.words import grown
+from eddyline.operators.aggregate.accumulators.words import grown
 from eddyline.state.columns import Ints
 
 _FIELDS = ("ts", "rank", "number", "arrival", "met")
@@ -67,7 +67,8 @@ class PendingRows:
             self._payload.append(table.select(self.columns))
 
     def meet(self, ranks: Ints) -> npt.NDArray[np.bool_]:
-        """Rows at these places have met a partner; returns per place whether its row is here and had met none before."""
+        """Rows at these places have met a partner; returns per place whether its row is here and had met none
+        before."""
         known = self._field("rank")
         if not len(known) or not len(ranks):
             return np.zeros(len(ranks), np.bool_)
@@ -96,7 +97,11 @@ class PendingRows:
         """Rows at these places, ascending, leave; returns also which of the places those without a partner had."""
         alone = places[self._field("met")[places] == 0]
         whole = self.payload(0)
-        left = Left(whole.take(pa.array(alone)) if self.columns and whole is not None else None, self.ts[alone], self.number[alone])
+        left = Left(
+            whole.take(pa.array(alone)) if self.columns and whole is not None else None,
+            self.ts[alone],
+            self.number[alone],
+        )
         kept = np.ones(len(self), np.bool_)
         kept[places] = False
         held = self._held[self._first : self._end][kept]
@@ -124,7 +129,9 @@ class PendingRows:
         """All rows, as a table."""
         held = {f"_{name}": pa.array(self._field(name)) for name in _FIELDS}
         whole = pa.concat_tables(self._payload).combine_chunks() if self._payload else None
-        return pa.table({**({} if whole is None else {name: whole.column(name) for name in whole.column_names}), **held})
+        return pa.table(
+            {**({} if whole is None else {name: whole.column(name) for name in whole.column_names}), **held}
+        )
 
     def restore(self, saved: pa.Table) -> None:
         fields = [np.asarray(saved.column(f"_{name}")) for name in _FIELDS]

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.expression import ColumnKey, ColumnRef, Expression, Ref, columns_of
+from eddyline.model.expressions.expression import ColumnKey, ColumnRef, Expression, Ref, columns_of
 from eddyline.model.query import OutputColumn
-from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
 
 
-def gather(columns: frozenset[ColumnKey], rows: Combinations, bases: Mapping[Ref, StreamInput]) -> dict[ColumnKey, pa.Array]:
+def gather(
+    columns: frozenset[ColumnKey], rows: Combinations, bases: Mapping[Ref, StreamInput]
+) -> dict[ColumnKey, pa.Array]:
     """The named columns of the combinations' rows, by (reference, column)."""
     return {(ref, name): bases[ref].store.gather(name, rows.ids[bases[ref].port.position]) for ref, name in columns}
 
@@ -26,11 +28,15 @@ def gather(columns: frozenset[ColumnKey], rows: Combinations, bases: Mapping[Ref
 class Projection:
     """The SELECT list of one query over the references of its group."""
 
-    def __init__(self, outputs: tuple[OutputColumn, ...], residuals: tuple[Expression, ...], bases: Mapping[Ref, StreamInput]) -> None:
+    def __init__(
+        self, outputs: tuple[OutputColumn, ...], residuals: tuple[Expression, ...], bases: Mapping[Ref, StreamInput]
+    ) -> None:
         self.outputs = outputs
         self.bases = bases
         self.schema = result_schema(outputs)
-        self._compiled = [None if isinstance(o.expression, ColumnRef) else compile_expression(o.expression) for o in outputs]
+        self._compiled = [
+            None if isinstance(o.expression, ColumnRef) else compile_expression(o.expression) for o in outputs
+        ]
         self._columns = frozenset().union(*(columns_of(o.expression) for o in outputs)) if outputs else frozenset()
         self._conditions = [(compile_predicate(e), columns_of(e)) for e in residuals]
         #: The references whose columns are selected.

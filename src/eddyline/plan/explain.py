@@ -1,6 +1,7 @@
 """The one text form of a plan: for goldens, the command line and `--stats`.
 
-Answer   `explain` says how a query is answered: its tree, its references with windows and filters, its joins, what it selects.
+Answer   `explain` says how a query is answered: its tree, its references with windows and filters, its joins, what it
+         selects.
 Limits   The caller adds costs and run-time figures as further lines of the same form `name: text`.
 """
 
@@ -9,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, rename_refs
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, rename_refs
 from eddyline.model.schema import DERIVED_TIME, RESULT_TIME
-from eddyline.plan.budget import bytes_text, cores_text
-from eddyline.plan.cost import Price
-from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered
-from eddyline.plan.tree_choice import TreeChoice
+from eddyline.plan.tree.budget import bytes_text, cores_text
+from eddyline.plan.tree.cost import Price
+from eddyline.plan.tree.jtree.tree import JTree
+from eddyline.plan.tree.tree_choice import TreeChoice
 
 
 def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None) -> str:
@@ -30,7 +31,10 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
         window = lowered.windows[position]
         kind = "table" if window is None else f"[{window}]"
         where = lowered.filters[position]
-        lines.append(f"  {lowered.aliases[position]}: {seat.source} {kind}" + ("" if where is None else f" where {_all(where, own)}"))
+        lines.append(
+            f"  {lowered.aliases[position]}: {seat.source} {kind}"
+            + ("" if where is None else f" where {_all(where, own)}")
+        )
     lines += _listed("join", (_text(e.condition, own) for e in lowered.equalities))
     lines += _listed("condition", (_text(e, own) for e in lowered.residuals))
     lines += _listed("select", (f"{_text(o.expression, own)} AS {o.name}" for o in lowered.outputs))
@@ -65,7 +69,9 @@ def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = Non
     price = running or choice.price
     lines = {
         "cpu": cores_text(price.cpu) + _of(choice.left.cpu, cores_text),
-        "memory": bytes_text(price.memory) + _of(choice.left.memory, bytes_text) + (", payload on disk" if choice.on_disk else ""),
+        "memory": bytes_text(price.memory)
+        + _of(choice.left.memory, bytes_text)
+        + (", payload on disk" if choice.on_disk else ""),
     }
     if choice.bound is not None:
         lines["over budget"] = choice.bound
@@ -99,7 +105,10 @@ def _all(where: Expression, own: dict[int, str]) -> str:
     """A filter as one would write it: a chain of ANDs needs no parentheses, an OR in it does."""
     parts = conjuncts(where)
     alone = len(parts) == 1
-    return " AND ".join(f"({_text(p, own)})" if not alone and isinstance(p, Call) and p.function == "or" else _text(p, own) for p in parts)
+    return " AND ".join(
+        f"({_text(p, own)})" if not alone and isinstance(p, Call) and p.function == "or" else _text(p, own)
+        for p in parts
+    )
 
 
 def _listed(name: str, items: Iterable[str]) -> list[str]:

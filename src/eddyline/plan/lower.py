@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import (
+from eddyline.model.expressions.expression import (
     Aggregate,
     Call,
     ColumnRef,
@@ -56,12 +56,15 @@ class Lowered:
         return tuple(p for p, seat in enumerate(self.seats) if not seat.is_table)
 
 
-#: What the signature of a join says of each of its policies: queries that share a join have the same settings of these. One line each.
+#: What the signature of a join says of each of its policies: queries that share a join have the same settings of these.
+#: One line each.
 SWITCHES: tuple[Callable[[Settings], str], ...] = (
     lambda wishes: f" jit={wishes.jit}/{wishes.jit_control}",
     lambda wishes: f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else "",
     lambda wishes: "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}",
-    lambda wishes: "" if (wishes.punctuations, wishes.purge) == ("on", "auto") else f" purge={wishes.punctuations}/{wishes.purge}",
+    lambda wishes: (
+        "" if (wishes.punctuations, wishes.purge) == ("on", "auto") else f" purge={wishes.punctuations}/{wishes.purge}"
+    ),
 )
 
 
@@ -84,7 +87,8 @@ def lower(query: BoundQuery) -> Lowered:
         else:
             residuals.append(part)
     seats = tuple(
-        Seat(reference.source, reference.is_table, _keys_of(position, equalities)) for position, reference in enumerate(references)
+        Seat(reference.source, reference.is_table, _keys_of(position, equalities))
+        for position, reference in enumerate(references)
     )
     # Until when a group of promised columns lives depends on the rows of its own query alone.
     # Rows that know the row before them come in one order, whatever others ask for.
@@ -139,7 +143,13 @@ def _as_equality(part: Expression) -> Equality | None:
     if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and left.type.name == "STRING":
         texts = (left.column, right.column)
     return Equality(
-        a, JoinKeyColumn.of(left).mark, b, JoinKeyColumn.of(right).mark, is_exact(left.type), Call("=", (left, right), BOOLEAN), texts
+        a,
+        JoinKeyColumn.of(left).mark,
+        b,
+        JoinKeyColumn.of(right).mark,
+        is_exact(left.type),
+        Call("=", (left, right), BOOLEAN),
+        texts,
     )
 
 

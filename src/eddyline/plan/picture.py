@@ -1,9 +1,11 @@
 """A plan as a drawing: one SVG, for pages, notebooks and files.
 
-Answer   `draw` puts the parts of a plan in a tree, results on top and streams at the bottom, with what was counted written on boxes and
-         edges. Colours are attributes with classes beside them: a page may give others, and a notebook needs nothing.
+Answer   `draw` puts the parts of a plan in a tree, results on top and streams at the bottom, with what was counted
+         written on boxes and edges. Colours are attributes with classes beside them: a page may give others, and a
+         notebook needs nothing.
 State    None.
-Limits   Every text is escaped. A drawing is as wide as its lowest row: hundreds of streams in one query make a wide one.
+Limits   Every text is escaped. A drawing is as wide as its lowest row: hundreds of streams in one query make a wide
+         one.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
-from eddyline.plan.jtree.tree import JTree
 from eddyline.plan.lower import Lowered, lower
 from eddyline.plan.rewrite import rewrite
-from eddyline.plan.statistics import Sources
-from eddyline.plan.tree_choice import choose, choose_tree, positions_of, qualified
+from eddyline.plan.tree.jtree.tree import JTree
+from eddyline.plan.tree.statistics import Sources
+from eddyline.plan.tree.tree_choice import choose, choose_tree, positions_of, qualified
 from eddyline.plan.verify import verify, warnings_of
 
 if TYPE_CHECKING:
-    from eddyline.plan.patterns import PatternPlan
+    from eddyline.plan.patterns.patterns import PatternPlan
     from eddyline.plan.shape import Part
 
 #: More would fit a stamp, but no search for a tree.
@@ -26,7 +26,8 @@ MOST_REFERENCES = 32
 def prepare(query: BoundQuery) -> Lowered:
     if len(query.references) > MOST_REFERENCES:
         raise PlanProblem(
-            f"query {query.name} joins {len(query.references)} references", hint=f"at most {MOST_REFERENCES} are joined in one query"
+            f"query {query.name} joins {len(query.references)} references",
+            hint=f"at most {MOST_REFERENCES} are joined in one query",
         )
     rewritten, _ = rewrite(query)
     return lower(rewritten)
@@ -48,8 +49,8 @@ def explained(lowered: Lowered, sources: Sources) -> str:
 
 def _endings(query: BoundQuery, sources: Sources) -> dict[str, str]:
     """What ends the wait of rows that have no window."""
-    from eddyline.plan.implied import implied_line
     from eddyline.plan.promised import promise_line, times_of
+    from eddyline.plan.ranges.implied import implied_line
 
     return {**implied_line(query, times_of(sources)), **promise_line(query, sources)}
 
@@ -57,7 +58,7 @@ def _endings(query: BoundQuery, sources: Sources) -> dict[str, str]:
 def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
     """The plan of an EVENT query under the constraints that its stream has now."""
     # What only patterns, pictures or explanations need is loaded with the first of them.
-    from eddyline.plan.patterns import plan_pattern, rules_for
+    from eddyline.plan.patterns.patterns import plan_pattern, rules_for
 
     assert query.pattern is not None
     stream = (sources or {}).get(query.pattern.book.stream)
@@ -104,7 +105,7 @@ def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     inner = list(dict.fromkeys(line for maker in query.makers for line in notices(maker, sources)))
     if query.pattern is None:
         return inner + warnings_of(query, sources)
-    from eddyline.plan.patterns import warnings_of_pattern
+    from eddyline.plan.patterns.patterns import warnings_of_pattern
 
     return inner + warnings_of_pattern(pattern_plan(query, sources))
 
@@ -124,12 +125,14 @@ def explanation(query: BoundQuery, sources: Sources) -> str:
     made = {maker.feeds.name: maker.feeds for maker in query.makers if maker.feeds is not None}
     texts = []
     for part in (*query.makers, query):
-        plan = explained(prepare(part), {**sources, **made}) if part.pattern is None else _explained_pattern(part, sources)
+        plan = (
+            explained(prepare(part), {**sources, **made}) if part.pattern is None else _explained_pattern(part, sources)
+        )
         texts.append(plan if part is query else f"{plan}\n")
     return "\n".join(texts)
 
 
 def _explained_pattern(query: BoundQuery, sources: Sources) -> str:
-    from eddyline.plan.patterns import explain_pattern
+    from eddyline.plan.patterns.patterns import explain_pattern
 
     return explain_pattern(pattern_plan(query, sources))

@@ -1,8 +1,9 @@
 """What would close the references of a query: the declared punctuations of their streams.
 
-Answer   `closers` names, per reference, the declarations whose columns the query fixes: by equalities with other references, by filters
-         and by the grouping columns of EMIT ON CLOSE. `promise_line` is what EXPLAIN says. `lasting` are the references whose stores can
-         only grow: another reference of their query has neither a window nor a promise that ends it.
+Answer   `closers` names, per reference, the declarations whose columns the query fixes: by equalities with other
+         references, by filters and by the grouping columns of EMIT ON CLOSE. `promise_line` is what EXPLAIN says.
+         `lasting` are the references whose stores can only grow: another reference of their query has neither a window
+         nor a promise that ends it.
 Limits   PUNCTUATE can speak of any column: a stream that statements speak of counts as closable over the fixed columns.
 """
 
@@ -10,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eddyline.model.expression import Call, ColumnRef, Expression, columns_of, refs_of
-from eddyline.model.monotone import trend_of
-from eddyline.model.punctuation import regions_of
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, columns_of, refs_of
+from eddyline.model.expressions.monotone import trend_of
 from eddyline.model.query import BoundQuery
+from eddyline.model.records.punctuation import regions_of
 from eddyline.model.schema import Stream, Table
 from eddyline.model.triggers import trigger_line
 from eddyline.model.window import Unbounded
@@ -26,7 +27,12 @@ def fixed_columns(query: BoundQuery, alias: str) -> set[str]:
     found: set[str] = set()
     for part in query.where:
         if isinstance(part, Call) and part.function == "=" and len(refs_of(part)) > 1:
-            found |= {column for side in part.args for ref, column in columns_of(side) if ref == alias and len(columns_of(side)) == 1}
+            found |= {
+                column
+                for side in part.args
+                for ref, column in columns_of(side)
+                if ref == alias and len(columns_of(side)) == 1
+            }
         elif refs_of(part) == {alias}:
             found |= {column for column, pattern in regions_of(part).items() if pattern.constants is not None}
     if query.by_promises:

@@ -2,8 +2,8 @@
 
 Answer   `rewrite` gives a query with the same answer that is cheaper to run, and says what each rule did.
 State    None.
-Limits   WHERE, HAVING and outputs change, and grouping expressions only together with the outputs that select them. Filters of
-         one reference need no rule: `lower` puts them before the join.
+Limits   WHERE, HAVING and outputs change, and grouping expressions only together with the outputs that select them.
+         Filters of one reference need no rule: `lower` puts them before the join.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def rewrite(query: BoundQuery, off: frozenset[str] = frozenset()) -> tuple[Bound
     """
     unknown = sorted(off - {name for name, _ in RULES})
     if unknown:
-        raise PlanProblem(f"there is no rule {', '.join(unknown)}", hint=f"rules are {', '.join(name for name, _ in RULES)}")
+        raise PlanProblem(
+            f"there is no rule {', '.join(unknown)}", hint=f"rules are {', '.join(name for name, _ in RULES)}"
+        )
     traces = []
     for name, rule in RULES:
         query, trace = run_rule(name, rule, query, off)
@@ -92,7 +94,9 @@ def rewrite(query: BoundQuery, off: frozenset[str] = frozenset()) -> tuple[Bound
     return query, tuple(traces)
 
 
-def run_rule(name: str, rule: Rule, query: BoundQuery, off: frozenset[str] = frozenset()) -> tuple[BoundQuery, RuleTrace | None]:
+def run_rule(
+    name: str, rule: Rule, query: BoundQuery, off: frozenset[str] = frozenset()
+) -> tuple[BoundQuery, RuleTrace | None]:
     """The one door: the rule is skipped if it is switched off, timed, its result verified, and what it changed noted.
 
     Raises:
@@ -107,7 +111,8 @@ def run_rule(name: str, rule: Rule, query: BoundQuery, off: frozenset[str] = fro
             verify(after)
             verify_rewritten(query, after)
     except RecursionError:
-        # Rules recurse deeper into an expression than its evaluation does. One that is too deep for the rules runs as written.
+        # Rules recurse deeper into an expression than its evaluation does. One that is too deep for the rules runs as
+        # written.
         after = query
     except Fault as problem:
         raise Fault(f"rule {name} broke query {query.name}: {problem.message}", detail=problem.detail) from problem

@@ -1,8 +1,8 @@
 """A plan as a tree of parts: what is drawn, and what figures are put to.
 
-Answer   `query_shape` makes one of a lowered query and the tree that answers it: streams and tables with windows and filters at the bottom,
-         joins, an aggregate, the results on top. `text_shape` makes one of any other query from its streams and the text of its plan.
-         A part has the name under which reports count it.
+Answer   `query_shape` makes one of a lowered query and the tree that answers it: streams and tables with windows and
+         filters at the bottom, joins, an aggregate, the results on top. `text_shape` makes one of any other query from
+         its streams and the text of its plan. A part has the name under which reports count it.
 State    None: a shape is a value, and plain JSON.
 Limits   At most a few short lines per part: a drawing is not a listing.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.model.expression import Expression, rename_refs
+from eddyline.model.expressions.expression import Expression, rename_refs
 from eddyline.model.joining import Tree
 from eddyline.plan.lower import Lowered
 
@@ -29,7 +29,8 @@ class Part:
     #: Its name in reports: of a stream, of an operator, of a query.
     key: str = ""
     inputs: tuple[Part, ...] = ()
-    #: Of a stream: the operator whose `rows_in` are the rows that reach the query, and the one whose `rows_out` pass its filter.
+    #: Of a stream: the operator whose `rows_in` are the rows that reach the query, and the one whose `rows_out` pass
+    #: its filter.
     passing: tuple[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -52,11 +53,15 @@ class Part:
 
 
 def query_shape(
-    lowered: Lowered, tree: Tree, name_of: Callable[[tuple[int, ...]], str] | None = None, passing: tuple[str, str] | None = None
+    lowered: Lowered,
+    tree: Tree,
+    name_of: Callable[[tuple[int, ...]], str] | None = None,
+    passing: tuple[str, str] | None = None,
 ) -> Part:
     """The shape of a query over streams; `name_of` gives the name of an operator by its references.
 
-    A query over one stream has no join: `passing` names the operators that count the rows that come and those that pass.
+    A query over one stream has no join: `passing` names the operators that count the rows that come and those that
+    pass.
     """
     query = lowered.query
     own = dict(enumerate(lowered.aliases))
@@ -74,7 +79,13 @@ def text_shape(name: str, text: str, streams: Iterable[str], key: str) -> Part:
     """The shape of a query that is no join: its streams, one part for all that it does, its results."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("query:")]
     inputs = tuple(Part("stream", stream, (), stream) for stream in sorted(streams))
-    return Part("results", name, (), f"query {name}", (Part("other", lines[0] if lines else name, _short(lines[1:]), key, inputs),))
+    return Part(
+        "results",
+        name,
+        (),
+        f"query {name}",
+        (Part("other", lines[0] if lines else name, _short(lines[1:]), key, inputs),),
+    )
 
 
 def _node(

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from eddyline.model.expression import conjunction
+from eddyline.model.expressions.expression import conjunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, Request, RequestStream, Template
 from eddyline.model.window import span_text
 from eddyline.plan.prepare import explanation
-from eddyline.plan.statistics import Sources
+from eddyline.plan.tree.statistics import Sources
 
 if TYPE_CHECKING:
     from eddyline.operators.template.standing import StandingTemplate
@@ -50,9 +50,15 @@ def _measured(template: Template, standing: StandingTemplate) -> list[str]:
 
 def request_text(template: Template, request: Request) -> str:
     fixed = sorted({condition.key for condition in request.conditions if condition.kind == "in"})
-    ranged = sorted({condition.key for condition in request.conditions if condition.kind in ("<", "<=", ">", ">=")} - {*fixed})
+    ranged = sorted(
+        {condition.key for condition in request.conditions if condition.kind in ("<", "<=", ">", ">=")} - {*fixed}
+    )
     columns = [(template.keys if is_key else template.aggregates)[number].name for is_key, number in request.columns]
-    helped = _helps(template, {template.keys[key].name.lower() for key in fixed}, {template.keys[key].name.lower() for key in ranged})
+    helped = _helps(
+        template,
+        {template.keys[key].name.lower() for key in fixed},
+        {template.keys[key].name.lower() for key in ranged},
+    )
     return "\n".join(
         [
             f"request: {', '.join(columns)} from {template.name} [{request.window}]",
@@ -73,7 +79,9 @@ def _helps(template: Template, fixed: set[str], ranged: set[str]) -> bool:
         return {name.strip().lower() for name in index[5:-1].split(",")} <= fixed
     if index.startswith("imp("):
         bits = [int(found) for found in re.findall(r"[0-9]+", index)]
-        return any(count and key.name.lower() in fixed | ranged for key, count in zip(template.keys, bits, strict=False))
+        return any(
+            count and key.name.lower() in fixed | ranged for key, count in zip(template.keys, bits, strict=False)
+        )
     return bool(fixed | ranged)
 
 

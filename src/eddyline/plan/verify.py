@@ -1,7 +1,7 @@
 """The laws of a plan, and warnings about what nothing bounds.
 
-Answer   `verify` raises where a query breaks a law of its own form, `verify_rewritten` where a rule made another query of it.
-         `warnings_of` names what can only grow; with `SET unbounded = 'error'` the warning is a refusal.
+Answer   `verify` raises where a query breaks a law of its own form, `verify_rewritten` where a rule made another query
+         of it. `warnings_of` names what can only grow; with `SET unbounded = 'error'` the warning is a refusal.
 Limits   Whether two conditions mean the same is not decided here: goldens run both.
 """
 
@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from eddyline.errors import Fault, PlanProblem
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, columns_of, conjuncts, has_aggregate, refs_of, walk
+from eddyline.model.expressions.expression import (
+    Aggregate,
+    Call,
+    ColumnRef,
+    Expression,
+    columns_of,
+    conjuncts,
+    has_aggregate,
+    refs_of,
+    walk,
+)
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ROW
 from eddyline.model.window import Unbounded
-from eddyline.plan.implied import implied_windows
 from eddyline.plan.promised import Sources, lasting, times_of
+from eddyline.plan.ranges.implied import implied_windows
 
 
 def verify(query: BoundQuery) -> None:
@@ -24,7 +34,10 @@ def verify(query: BoundQuery) -> None:
     for expression in (*query.where, *(o.expression for o in query.outputs), *query.group_by, *having):
         strange = refs_of(expression) - aliases
         if strange:
-            raise Fault(f"query {query.name} reads {', '.join(sorted(map(str, strange)))}, which is not in FROM", detail=str(expression))
+            raise Fault(
+                f"query {query.name} reads {', '.join(sorted(map(str, strange)))}, which is not in FROM",
+                detail=str(expression),
+            )
     for part in (*query.where, *having):
         if part.type != BOOLEAN:
             raise Fault(f"a condition of query {query.name} is {part.type}", detail=str(part))
@@ -38,7 +51,8 @@ def verify(query: BoundQuery) -> None:
 
 
 def _verify_groups(query: BoundQuery) -> None:
-    """Above the grouping there are grouping expressions, aggregates and constants; all grouping expressions are selected."""
+    """Above the grouping there are grouping expressions, aggregates and constants; all grouping expressions are
+    selected."""
     if not query.group_by and query.having is None and not any(has_aggregate(o.expression) for o in query.outputs):
         return
     selected = [o.expression for o in query.outputs]
@@ -63,7 +77,8 @@ def _ungrouped(e: Expression, groups: tuple[Expression, ...]) -> ColumnRef | Non
 
 
 def verify_rewritten(before: BoundQuery, after: BoundQuery) -> None:
-    """What no rule may touch is as it was: references, the names and types of outputs, grouping or none, emission, settings."""
+    """What no rule may touch is as it was: references, the names and types of outputs, grouping or none, emission,
+    settings."""
     laws = {
         "name": (before.name, after.name),
         "references": (before.references, after.references),
@@ -84,9 +99,10 @@ def verify_rewritten(before: BoundQuery, after: BoundQuery) -> None:
 def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What grows for ever, one line each.
 
-    Two streams and more are joined through their stores, and a store without a window keeps every row. One stream alone needs no
-    store; an aggregate over it keeps its groups, which are bounded if there is one group only or buckets close. Rows that wait only for
-    rows of references that punctuations close, or of which conditions between event times say how long, are not kept for ever.
+    Two streams and more are joined through their stores, and a store without a window keeps every row. One stream alone
+    needs no store; an aggregate over it keeps its groups, which are bounded if there is one group only or buckets
+    close. Rows that wait only for rows of references that punctuations close, or of which conditions between event
+    times say how long, are not kept for ever.
 
     Raises:
         PlanProblem: there is one, and `SET unbounded = 'error'`.
@@ -96,7 +112,11 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     for reference in query.streams:
         if not isinstance(reference.window, Unbounded) or reference.alias in implied:
             continue
-        if len(query.streams) > 1 and query.settings.punctuations == "on" and reference.alias not in lasting(query, sources or {}):
+        if (
+            len(query.streams) > 1
+            and query.settings.punctuations == "on"
+            and reference.alias not in lasting(query, sources or {})
+        ):
             continue
         if _puts_together(query):
             # Both of its stores grow: one line says so.
@@ -105,9 +125,12 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
             what = "what an outer join or EXISTS found for rows"
         elif len(query.streams) > 1:
             what = f"the store of {reference.source} ({reference.alias})"
-        elif (query.ranking is not None and not query.is_aggregate and query.emit.kind != "close" and query.ranking.partition) or any(
-            followed.partition for followed in query.followed
-        ):
+        elif (
+            query.ranking is not None
+            and not query.is_aggregate
+            and query.emit.kind != "close"
+            and query.ranking.partition
+        ) or any(followed.partition for followed in query.followed):
             what = f"what is kept of {reference.source} ({reference.alias}) per partition"
         elif query.living is not None:
             # The queries that make its stream name the streams without a window.
@@ -129,7 +152,7 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
 
 
 def _puts_together(query: BoundQuery) -> bool:
-    """Whether a query joins results of outer joins by the numbers of rows (`language/outer_trees.py`)."""
+    """Whether a query joins results of outer joins by the numbers of rows (`language/derived/outer_trees.py`)."""
     return any(name.endswith(f".{ROW}") for condition in query.where for _, name in columns_of(condition))
 
 

@@ -1,1 +1,1 @@
-
+"""Drivers and the engine that they run."""

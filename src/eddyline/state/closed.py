@@ -1,9 +1,11 @@
 """Keys of which no further row comes: sets that only grow, one per stream and column set.
 
-Answer   `Intervals` holds values of one column with an order, as words, in intervals: neighbours become one, so that dense keys cost
-         nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the values themselves.
+Answer   `Intervals` holds values of one column with an order, as words, in intervals: neighbours become one, so that
+         dense keys cost nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the
+         values themselves.
 State    Sorted arrays, and what came lately: it is merged when it has grown to an eighth of the rest.
-Limits   A lone value costs 16 bytes in `Intervals`. Words keep the order of values: `operators/closings.py` makes them.
+Limits   A lone value costs 16 bytes in `Intervals`. Words keep the order of values: `operators/promises/closings.py`
+         makes them.
 """
 
 from __future__ import annotations
@@ -91,7 +93,10 @@ class Intervals:
     def covers(self, low: int, high: int) -> bool:
         """Whether one interval holds all words between two."""
         self.merge()
-        return bool(self.holds(np.array([low]))[0]) and int(self.high[np.searchsorted(self.low, low, side="right") - 1]) >= high
+        return (
+            bool(self.holds(np.array([low]))[0])
+            and int(self.high[np.searchsorted(self.low, low, side="right") - 1]) >= high
+        )
 
     def tables(self) -> pa.Table:
         self.merge()
@@ -188,7 +193,9 @@ class Keys:
     def tables(self) -> pa.Table:
         self.merge()
         return (
-            pa.table({"_word": pa.array(self.words)}) if self.values is None else self.values.append_column("_word", pa.array(self.words))
+            pa.table({"_word": pa.array(self.words)})
+            if self.values is None
+            else self.values.append_column("_word", pa.array(self.words))
         )
 
     def load(self, table: pa.Table) -> None:
@@ -216,7 +223,8 @@ def codes_of(values: pa.Table) -> Ints:
 
 
 def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
-    """The least place of each word that is asked for; `none`: it has no place. None: no word that is asked for lies near one."""
+    """The least place of each word that is asked for; `none`: it has no place. None: no word that is asked for lies
+    near one."""
     if not len(words) or not len(asked):
         return None
     low, high = int(words.min()), int(words.max())
@@ -276,7 +284,8 @@ def places_of(words: Ints, asked: Ints) -> Ints:
 
 
 def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:
-    """Numbers of the rows of two tables with the same columns; equal rows have equal numbers, and a row with a null has -1."""
+    """Numbers of the rows of two tables with the same columns; equal rows have equal numbers, and a row with a null has
+    -1."""
     names = first.column_names
     whole = pa.concat_tables([first, second.select(names)])
     codes = codes_of(whole)

@@ -1,13 +1,14 @@
 """Stored columns: contiguous arrays that grow at the end and are forgotten from the front.
 
-Answer   `append` takes an Arrow array, `gather` gives the values at positions as an Arrow array. Position 0 is the first
-         row that is physically held; the store knows which row that is.
+Answer   `append` takes an Arrow array, `gather` gives the values at positions as an Arrow array. Position 0 is the
+         first row that is physically held; the store knows which row that is.
 
              |· · dead · ·|======== live ========|   free   |
              0                                 used     capacity
 
 State    Fixed-width values as one NumPy array and, once a null has been seen, one byte of validity per row; strings as
-         offsets and bytes, so that kernels can compare and gather them without making Python objects; nested values as Arrow arrays.
+         offsets and bytes, so that kernels can compare and gather them without making Python objects; nested values as
+         Arrow arrays.
 Limits   Slides and growth copy live rows: amortised constant per row.
 """
 
@@ -183,7 +184,9 @@ class StringColumn:
         if packed[-1] < 2**31:
             narrow = packed.astype(np.int32)
             return pa.Array.from_buffers(pa.string(), len(positions), [mask, pa.py_buffer(narrow), pa.py_buffer(data)])
-        whole = pa.Array.from_buffers(pa.large_string(), len(positions), [mask, pa.py_buffer(packed), pa.py_buffer(data)])
+        whole = pa.Array.from_buffers(
+            pa.large_string(), len(positions), [mask, pa.py_buffer(packed), pa.py_buffer(data)]
+        )
         return whole.cast(pa.string())
 
     @property
@@ -220,7 +223,9 @@ class NestedColumn:
             return self.pieces[0].take(pa.array(positions))
         ends = np.cumsum([len(piece) for piece in self.pieces])
         of = np.searchsorted(ends, positions, side="right")
-        found = [piece.take(pa.array(positions[of == at] - (ends[at] - len(piece)))) for at, piece in enumerate(self.pieces)]
+        found = [
+            piece.take(pa.array(positions[of == at] - (ends[at] - len(piece)))) for at, piece in enumerate(self.pieces)
+        ]
         together = pa.concat_arrays([pa.nulls(0, self.kind.arrow), *found])
         back = np.empty(len(positions), np.int64)
         back[np.argsort(of, kind="stable")] = np.arange(len(positions))

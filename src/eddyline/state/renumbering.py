@@ -1,7 +1,9 @@
-"""The map from old row ids to new ones, after a store has closed the gaps that dropped rows left, or put rows between others.
+"""The map from old row ids to new ones, after a store has closed the gaps that dropped rows left, or put rows between
+others.
 
-Answer   `of` gives the new id of each old id, `GONE` for a row that is no longer there. The order of rows stays. Where gaps are closed, the
-         id after the last row stays too. Every holder of ids of a store has a method `renumber` that takes this map.
+Answer   `of` gives the new id of each old id, `GONE` for a row that is no longer there. The order of rows stays. Where
+         gaps are closed, the id after the last row stays too. Every holder of ids of a store has a method `renumber`
+         that takes this map.
 
              old   first |=====··==·=···====| end          · dropped
              new            first |=============| end
@@ -44,7 +46,11 @@ class Renumbering:
     def of(self, ids: Ints) -> Ints:
         """The new ids, in the order of the old ones."""
         known = ids >= self.first
-        found: Ints = np.where(known, self.ids[np.where(known, ids - self.first, 0)], GONE) if len(self.ids) else np.full(len(ids), GONE)
+        found: Ints = (
+            np.where(known, self.ids[np.where(known, ids - self.first, 0)], GONE)
+            if len(self.ids)
+            else np.full(len(ids), GONE)
+        )
         return found
 
     def kept(self, ids: Ints) -> Ints:

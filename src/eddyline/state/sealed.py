@@ -1,8 +1,9 @@
 """Files with a checksum: what recovery reads back is what was written, or the damage is named.
 
-Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the value back, or
-         raises a `CheckpointProblem` that names the file, what it held and what can be done. `checksum` is the one for blocks of
-         bytes that another sealed file names. `not_writable` is what is said when a file of a checkpoint cannot be written.
+Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the
+         value back, or raises a `CheckpointProblem` that names the file, what it held and what can be done. `checksum`
+         is the one for blocks of bytes that another sealed file names. `not_writable` is what is said when a file of a
+         checkpoint cannot be written.
 Limits   The checksum (CRC-32, 3 GB a second) finds damage, not forgery: the owner of a checkpoint is trusted.
 """
 

@@ -1,17 +1,19 @@
 """Sealed segments: how a store's rows are written down.
 
-Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; a token in its name keeps it apart
-         from those of other runs and of a stream that was created again. Its Arrow form holds the payload columns and the marks
-         that cannot be derived. `seal` covers new rows; neighbours that are small are
+Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; a token in its
+         name keeps it apart from those of other runs and of a stream that was created again. Its Arrow form holds the
+         payload columns and the marks that cannot be derived. `seal` covers new rows; neighbours that are small are
          sealed again as one, so that the number of segments grows with the logarithm of the rows.
 
              ids   |···dead···|== s0 ==========|== s1 =====|= s2 =| new |
                                                             └── sealed as one when s2 is not larger than what came
 
-State    The live segments, oldest first. A segment holds the rows that were dropped from its middle too: which ones they are is a list
-         of its own (`dropped`), until the store closes the gaps. Then all rows are sealed anew, under other names.
-Limits   Rows die from the oldest on, so at most the first segment has dead ones: when three quarters of it are dead it is sealed
-         anew without them, and it goes when all of them are. What is written again in all is a third of what was written.
+State    The live segments, oldest first. A segment holds the rows that were dropped from its middle too: which ones
+         they are is a list of its own (`dropped`), until the store closes the gaps. Then all rows are sealed anew,
+         under other names.
+Limits   Rows die from the oldest on, so at most the first segment has dead ones: when three quarters of it are dead it
+         is sealed anew without them, and it goes when all of them are. What is written again in all is a third of what
+         was written.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class SegmentList:
         start = self.segments[-1].end if self.segments else store.first
         start = max(start, store.first)
         if start < store.end:
-            while self.segments and self.segments[-1].end - self.segments[-1].first <= store.end - start < _ROWS_AT_MOST:
+            while (
+                self.segments and self.segments[-1].end - self.segments[-1].first <= store.end - start < _ROWS_AT_MOST
+            ):
                 start = max(self.segments.pop().first, store.first)
             while store.end - start > _ROWS_AT_MOST:
                 self.segments.append(self._segment(start, start + _ROWS_AT_MOST))

@@ -1,16 +1,18 @@
 """A payload column whose older rows lie on disk.
 
-Answer   The same as the column it takes the place of: rows are appended to a head in memory; `spill` writes the head to an Arrow file
-         and maps it. `gather` reads both, so callers see one column.
+Answer   The same as the column it takes the place of: rows are appended to a head in memory; `spill` writes the head to
+         an Arrow file and maps it. `gather` reads both, so callers see one column.
 
              |·· forgotten ··|== file ==|===== file =====|-- head --|
                              gone                      ahead      used
 
-State    Per file its mapped array, the number of its first row and, once rows have left from its middle, the places of those that are
-         still held; the head. Rows are numbered from the first one held since `keep`, so that forgetting moves one number.
-Limits   A file goes when all its rows are forgotten. `keep` reads no file: the next `spill` writes files anew of which it left less than
-         half, so that the files take at most about twice the room of their rows. What is mapped is not counted as held: the system
-         drops such pages when it needs room. A disk that is full is an error, and nothing is lost from memory before a file is whole.
+State    Per file its mapped array, the number of its first row and, once rows have left from its middle, the places of
+         those that are still held; the head. Rows are numbered from the first one held since `keep`, so that forgetting
+         moves one number.
+Limits   A file goes when all its rows are forgotten. `keep` reads no file: the next `spill` writes files anew of which
+         it left less than half, so that the files take at most about twice the room of their rows. What is mapped is
+         not counted as held: the system drops such pages when it needs room. A disk that is full is an error, and
+         nothing is lost from memory before a file is whole.
 Reading  docs/design/0003-replanning.md#spilling
 """
 
@@ -170,7 +172,9 @@ class SpilledColumn:
             return
         done, waiting = list[_Piece](), list[_Piece]()
         for piece in [*self.pieces, None]:
-            if waiting and (piece is None or not piece.is_sparse or sum(one.rows for one in waiting) + piece.rows > _ROWS_TOGETHER):
+            if waiting and (
+                piece is None or not piece.is_sparse or sum(one.rows for one in waiting) + piece.rows > _ROWS_TOGETHER
+            ):
                 values = pa.concat_arrays([one.at(np.arange(one.first, one.end)) for one in waiting])
                 done.append(_written(folder, name, waiting[0].first, values))
                 for one in waiting:

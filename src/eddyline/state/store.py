@@ -7,12 +7,12 @@ Answer   A row gets the next id when it is appended and keeps it. `first <= id <
              base          first                    end
               |··· dead ····|======== live ==========|   free
 
-State    All columns share one capacity and one base, so that position = id - base everywhere. Rows that were dropped from the
-         middle have a flag in the mark `dropped`; a store that never dropped a row has no such mark.
-Limits   Rows leave from the front (`forget_before`) or from anywhere (`drop`). A dropped row leaves the chains of all indexes at once,
-         and its room when `compact` or `keep` closes the gaps. These and `arrange`, which puts rows into another order, give the rows new
-         ids: `compact` and `arrange` return the map, and every holder of ids has a method `renumber` that takes it; `keep` is for
-         stores whose ids have no other holder.
+State    All columns share one capacity and one base, so that position = id - base everywhere. Rows that were dropped
+         from the middle have a flag in the mark `dropped`; a store that never dropped a row has no such mark.
+Limits   Rows leave from the front (`forget_before`) or from anywhere (`drop`). A dropped row leaves the chains of all
+         indexes at once, and its room when `compact` or `keep` closes the gaps. These and `arrange`, which puts rows
+         into another order, give the rows new ids: `compact` and `arrange` return the map, and every holder of ids has
+         a method `renumber` that takes it; `keep` is for stores whose ids have no other holder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.kernels import probe
+from eddyline.kernels.joins import probe
 from eddyline.model.datatypes import DataType
 from eddyline.model.triggers import COMPACT, SinceLastRun, Trigger
 from eddyline.state.columns import Array, Ints, StoredColumn, stored_column
@@ -41,7 +41,9 @@ _REBUILD = 8
 
 
 class Store:
-    def __init__(self, name: str, columns: Mapping[str, DataType] | None = None, zones: ZoneTuning | None = None) -> None:
+    def __init__(
+        self, name: str, columns: Mapping[str, DataType] | None = None, zones: ZoneTuning | None = None
+    ) -> None:
         self.name = name
         self.base = 0
         self.first = 0
@@ -107,8 +109,11 @@ class Store:
         self.columns[name] = column
         self.types[name] = kind
 
-    def add_mark(self, name: str, dtype: npt.DTypeLike, width: int = 1, fill: int = 0, *, derived: bool = False) -> None:
-        """Start to hold a NumPy column; `width` above 1 makes it two-dimensional. A derived one is not in checkpoints."""
+    def add_mark(
+        self, name: str, dtype: npt.DTypeLike, width: int = 1, fill: int = 0, *, derived: bool = False
+    ) -> None:
+        """Start to hold a NumPy column; `width` above 1 makes it two-dimensional. A derived one is not in
+        checkpoints."""
         if derived:
             self.derived.add(name)
         shape = (self.capacity,) if width == 1 else (self.capacity, width)
@@ -125,7 +130,8 @@ class Store:
     # -- rows
 
     def append(self, rows: int, payload: Mapping[str, pa.Array], marks: Mapping[str, Array]) -> int:
-        """Append rows; columns and marks that are not given stay null or as the caller left them. Returns the first id."""
+        """Append rows; columns and marks that are not given stay null or as the caller left them. Returns the first
+        id."""
         self._make_room(rows)
         start, used = self.end, self.end - self.base
         for name, column in self.columns.items():
@@ -158,7 +164,8 @@ class Store:
         return self.columns[name].gather(ids - self.base)
 
     def keys_at(self, name: str, ids: Ints) -> tuple[Ints, Flags | None]:
-        """Ordered keys of a payload column at row ids, as zones have them, and where there are values (None: everywhere)."""
+        """Ordered keys of a payload column at row ids, as zones have them, and where there are values (None:
+        everywhere)."""
         return stored_keys(self.columns[name], self.types[name], ids - self.base)
 
     def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, Flags | None]:
@@ -219,8 +226,11 @@ class Store:
             self.dropped -= lead
 
     def compact(self, least: int = 1) -> Renumbering | None:
-        """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new ones."""
-        if not self.dropped or not Trigger(COMPACT.event, least).is_due(SinceLastRun(new=self.dropped, kept=self.extent)):
+        """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new
+        ones."""
+        if not self.dropped or not Trigger(COMPACT.event, least).is_due(
+            SinceLastRun(new=self.dropped, kept=self.extent)
+        ):
             return None
         alive = ~self.mark(DROPPED)
         moved = Renumbering.of_alive(self, alive)
@@ -246,7 +256,8 @@ class Store:
             index.rebuild()
 
     def arrange(self, positions: Ints) -> Renumbering:
-        """Put the rows into another order; rows that are not among the positions are gone. Returns the map to the new ids."""
+        """Put the rows into another order; rows that are not among the positions are gone. Returns the map to the new
+        ids."""
         new = np.full(self.extent, GONE)
         start = self.end - len(positions)
         new[positions - (self.first - self.base)] = np.arange(start, self.end)
@@ -269,7 +280,8 @@ class Store:
         return moved
 
     def spill(self, folder: Path, least_rows: int) -> int:
-        """Move the payload that is in memory to disk, if a column has `least_rows` there; returns the bytes that this freed."""
+        """Move the payload that is in memory to disk, if a column has `least_rows` there; returns the bytes that this
+        freed."""
         before = self.payload_bytes
         for number, (name, column) in enumerate(self.columns.items()):
             if not isinstance(column, SpilledColumn):
@@ -326,7 +338,7 @@ class Store:
 
 
 class HashIndex:
-    """Chains of rows with equal key hash, newest first (see `kernels/probe.py`)."""
+    """Chains of rows with equal key hash, newest first (see `kernels/joins/probe.py`)."""
 
     def __init__(self, store: Store, mark: str) -> None:
         self.store = store
@@ -336,10 +348,17 @@ class HashIndex:
         self._is_stale = False
 
     def chains(self, order: str, death: str, in_time_order: bool) -> probe.ChainedRows:
-        """The rows for `kernels/probe.py`, with the marks of their order and death."""
+        """The rows for `kernels/joins/probe.py`, with the marks of their order and death."""
         store = self.store
         return probe.ChainedRows(
-            self.heads, self.back, self.keys, store.marks[order], store.marks[death], store.base, store.first, in_time_order
+            self.heads,
+            self.back,
+            self.keys,
+            store.marks[order],
+            store.marks[death],
+            store.base,
+            store.first,
+            in_time_order,
         )
 
     @property
@@ -380,6 +399,8 @@ class HashIndex:
         self._heads = np.full(size, -1, np.int64)
         self._is_stale = False
         if store.dropped:
-            probe.link_alive(self._heads, self.back, self.keys, store.base, store.first, store.end, store.marks[DROPPED])
+            probe.link_alive(
+                self._heads, self.back, self.keys, store.base, store.first, store.end, store.marks[DROPPED]
+            )
         else:
             probe.link(self._heads, self.back, self.keys, store.base, store.first, store.end)

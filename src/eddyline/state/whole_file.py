@@ -1,11 +1,11 @@
 """Files that are there whole or not at all: the one way in which the engine writes a file that a later run reads.
 
-Answer   `write_whole` writes beside the target under a hidden name, makes sure of the disk, renames, and makes sure of the folder.
-         A reader, or a run after a crash or a power cut, finds the old content or the new one. `make_folder` makes a folder that is
-         there after a power cut too.
-Limits   One process writes a path at a time. A crash may leave the hidden file `.<name>.tmp`; the next write of the same path
-         replaces it, and `remove_leftovers` removes those of a folder. With `synced=False` the caller makes sure of the
-         folder, once for many files (`sync_folder`).
+Answer   `write_whole` writes beside the target under a hidden name, makes sure of the disk, renames, and makes sure of
+         the folder. A reader, or a run after a crash or a power cut, finds the old content or the new one.
+         `make_folder` makes a folder that is there after a power cut too.
+Limits   One process writes a path at a time. A crash may leave the hidden file `.<name>.tmp`; the next write of the
+         same path replaces it, and `remove_leftovers` removes those of a folder. With `synced=False` the caller makes
+         sure of the folder, once for many files (`sync_folder`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Zones: stretches of a store that know their least and greatest values.
 
-Answer   `Zones.ranges` gives, for a column, the least and greatest key of every zone and whether values are missing. Keys are int64:
-         whole numbers, dates, times and decimals are their own, a double's key ascends as doubles do (NaN on top, -0.0 is 0.0), a text has
-         the key of its first 8 bytes.
+Answer   `Zones.ranges` gives, for a column, the least and greatest key of every zone and whether values are missing.
+         Keys are int64: whole numbers, dates, times and decimals are their own, a double's key ascends as doubles do
+         (NaN on top, -0.0 is 0.0), a text has the key of its first 8 bytes.
 
-             rows   |······|······|······|··    64 to a zone; a zone also ends at a herald, if it has 16 rows (`ZoneTuning`)
-             ids    first  64     128    192 end
+             rows   |······|······|······|··    64 to a zone; a zone also ends at a herald, if it has 16 rows
+             (`ZoneTuning`) ids    first  64     128    192 end
 
-State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out when they are asked
-         for, from the rows that came since, and forgotten with their rows. The places of the latest heralds.
-Limits   A zone that has lost rows keeps its range: it is then wider than its rows. A store that gives its rows new ids forgets its zones.
+State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out
+         when they are asked for, from the rows that came since, and forgotten with their rows. The places of the latest
+         heralds.
+Limits   A zone that has lost rows keeps its range: it is then wider than its rows. A store that gives its rows new ids
+         forgets its zones.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.kernels.intervals import double_keys
-from eddyline.kernels.zones import stretch_ranges, text_prefixes, zone_starts
+from eddyline.kernels.joins.zones import stretch_ranges, text_prefixes, zone_starts
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import FixedColumn, Ints, StoredColumn, StringColumn, string_buffers, validity
 from eddyline.tuning import ZoneTuning
@@ -68,7 +70,9 @@ class Zones:
 
     @property
     def nbytes(self) -> int:
-        return self._starts.nbytes + sum(one.low.nbytes + one.high.nbytes + one.nulls.nbytes for one in self._columns.values())
+        return self._starts.nbytes + sum(
+            one.low.nbytes + one.high.nbytes + one.nulls.nbytes for one in self._columns.values()
+        )
 
     def clear(self) -> None:
         """Forget all zones: the rows have other ids."""
@@ -98,7 +102,8 @@ class Zones:
         return self._keys_of(column, first, end)
 
     def stretches(self, first: int, end: int, start: int, stop: int) -> Ints:
-        """Ids at which new rows start … stop-1 are cut, both ends included: where zones begin, and at every herald, however few rows it
+        """Ids at which new rows start … stop-1 are cut, both ends included: where zones begin, and at every herald,
+        however few rows it
         has. The rows first … end-1 are those of the store."""
         self._cover(first, end)
         self._latest = self._latest[self._latest > first]
@@ -115,7 +120,8 @@ class Zones:
         return one.low, one.high, one.nulls
 
     def _cover(self, first: int, end: int) -> None:
-        """Make the zones those of the rows first … end-1: zones whose rows have gone leave, new rows fill the last zone and new ones."""
+        """Make the zones those of the rows first … end-1: zones whose rows have gone leave, new rows fill the last zone
+        and new ones."""
         if self._end < first or not len(self._starts):
             self._starts, self._end = np.empty(0, np.int64), first
             self._columns.clear()

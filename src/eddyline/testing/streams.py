@@ -2,8 +2,8 @@
 
 Answer   `stream(text)` reads a header, rows with cells between `|`, lines of dashes (an epoch ends), `! …` (a mark: a
          punctuation, or `! fail`) and comments after `--`. Types are found from the cells or given.
-Limits   Cells hold no `|`, no `--` and no leading or trailing spaces. The event time is written in seconds. A mark is kept
-         as text with the number of rows before it; what it means is for the source that plays the stream.
+Limits   Cells hold no `|`, no `--` and no leading or trailing spaces. The event time is written in seconds. A mark is
+         kept as text with the number of rows before it; what it means is for the source that plays the stream.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
             cells = [cell.strip() for cell in line.split("|")]
             if len(cells) != len(names):
                 raise DataProblem(
-                    f"a row has {len(cells)} cells, the header {len(names)}", detail=line, hint="one cell per column, | between them"
+                    f"a row has {len(cells)} cells, the header {len(names)}",
+                    detail=line,
+                    hint="one cell per column, | between them",
                 )
             rows.append(cells)
     time = time or names[0]

@@ -1,4 +1,5 @@
-"""Loaded by every Python process that has this folder on its PYTHONPATH: strikes are active before the first line of a program."""
+"""Loaded by every Python process that has this folder on its PYTHONPATH: strikes are active before the first line of a
+program."""
 
 from tests.fault.strike import activate_from_environment
 

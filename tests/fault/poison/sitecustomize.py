@@ -1,6 +1,8 @@
-"""Loaded by every Python process that has this folder on its PYTHONPATH: texts that hold a word end the process, in Arrow's own parsers.
+"""Loaded by every Python process that has this folder on its PYTHONPATH: texts that hold a word end the process, in
+Arrow's own parsers.
 
-EDDYLINE_POISON is `<format>,<signal>,<word>`; with a fourth part, a file that must not be there yet: only the first process dies.
+EDDYLINE_POISON is `<format>,<signal>,<word>`; with a fourth part, a file that must not be there yet: only the first
+process dies.
 """
 
 import os

@@ -1,8 +1,9 @@
 """Grouped aggregates, incremental: the cost of an epoch grows with what comes and what leaves, not with what is there.
 
-Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed, `changes` gives the changelog rows of
-         groups that have another value than last emitted, `close` the groups of EMIT ON CLOSE that are complete. Where several
-         aggregations have parts of the same groups, `close` gives what each holds and `merged_parts` the results.
+Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed, `changes` gives
+         the changelog rows of groups that have another value than last emitted, `close` the groups of EMIT ON CLOSE
+         that are complete. Where several aggregations have parts of the same groups, `close` gives what each holds and
+         `merged_parts` the results.
 
              batch ─► codes of groups ─► accumulators ─► values of touched groups ─► HAVING, outputs ─► changelog
                         └► contributions, by when they leave ─► retracted ─┘
@@ -19,24 +20,24 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels import group as kernels
-from eddyline.model.arranged import ARG_EXTREMES
+from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
-from eddyline.model.expression import ColumnKey, ColumnRef, Expression
-from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, LastingExtreme, live_values
+from eddyline.model.expressions.arranged import ARG_EXTREMES
+from eddyline.model.expressions.expression import ColumnKey, ColumnRef, Expression
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, LastingExtreme, live_values
+from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
+from eddyline.operators.aggregate.accumulators.kinds import accumulator_of
+from eddyline.operators.aggregate.accumulators.words import ALL, Words, grown, is_text
 from eddyline.operators.aggregate.buckets import FOREVER, Buckets
 from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.aggregate.groups import Dictionary, Touched
-from eddyline.operators.aggregate.kinds import accumulator_of
 from eddyline.operators.aggregate.windows import Sessions
-from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
-from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
-from eddyline.operators.functions_arranged import payloads
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.expressions.functions_arranged import payloads
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -70,7 +71,9 @@ class Aggregation:
         #: None: without GROUP BY there is one group, always.
         self.groups = Dictionary(len(config.group_by) + 1) if config.group_by else None
         self.totals: Ints = np.zeros(1, np.int64)
-        self.contributions = None if config.lasting else Contributions(len(layout.arguments), config.queues, config.named)
+        self.contributions = (
+            None if config.lasting else Contributions(len(layout.arguments), config.queues, config.named)
+        )
         self.accumulators: list[Accumulator] = [
             accumulator_of(f, layout.arguments[f.argument].type, config.lasting, self.words) for f in layout.families
         ]
@@ -160,7 +163,9 @@ class Aggregation:
         table = None
         if len(gone) or len(plus):
             outputs = outputs if len(plus) == len(standing) else [o.filter(pa.array(changed)) for o in outputs]
-            table = self.table(np.concatenate([gone, plus]), outputs, len(gone), np.full(len(gone) + len(plus), now, np.int64))
+            table = self.table(
+                np.concatenate([gone, plus]), outputs, len(gone), np.full(len(gone) + len(plus), now, np.int64)
+            )
         self.release(codes[~alive])
         return table
 
@@ -179,7 +184,9 @@ class Aggregation:
         codes = self.groups.live()
         return codes, [self.key_column(at, codes) for at in range(len(self.config.group_by))]
 
-    def close_groups(self, codes: Ints, due: Ints, stop: int | None, issues: Issues, *, parts: bool = False) -> pa.Table | None:
+    def close_groups(
+        self, codes: Ints, due: Ints, stop: int | None, issues: Issues, *, parts: bool = False
+    ) -> pa.Table | None:
         """The results of groups that are complete, each at the instant before it was due; they are open no longer."""
         assert self.groups is not None
         if not len(codes):
@@ -260,7 +267,9 @@ class Aggregation:
         ]
 
     def _columns(self, groups: GroupView, issues: Issues) -> Columns:
-        columns: Columns = {(KEY, str(at)): self.key_column(at, groups.codes) for at in range(len(self.config.group_by))}
+        columns: Columns = {
+            (KEY, str(at)): self.key_column(at, groups.codes) for at in range(len(self.config.group_by))
+        }
         for at, (function, family_number) in enumerate(self.layout.aggregates):
             if family_number < 0:
                 columns[AGGREGATE, str(at)] = pa.array(groups.totals[groups.places], BIGINT.arrow)
@@ -278,7 +287,8 @@ class Aggregation:
         return self.words.decode(self.groups.keys[codes, at], valid, self.config.group_by[at].type)
 
     def table(self, codes: Ints, outputs: list[pa.Array], gone: int | Mask, stamps: Ints) -> pa.Table:
-        """Rows of the changelog: the first `gone` are of groups that have no outputs any more, or those of a mask, which have nulls."""
+        """Rows of the changelog: the first `gone` are of groups that have no outputs any more, or those of a mask,
+        which have nulls."""
         if not isinstance(gone, int):
             lost = gone
         else:

@@ -1,12 +1,13 @@
 """Time buckets that close: groups of EMIT ON CLOSE by when they are complete.
 
-Answer   `Ends.due` is, for values of one grouping expression, the first instant at which no combination of the bucket can come any more:
-         the microsecond after the last one whose value it is, later by the RANGE of its reference where several streams are joined.
-         `Buckets` keeps open groups by when they are due, the earliest of their buckets; `enter` notes new groups, `closed` hands out
-         those that are due at the frontier, in order.
+Answer   `Ends.due` is, for values of one grouping expression, the first instant at which no combination of the bucket
+         can come any more: the microsecond after the last one whose value it is, later by the RANGE of its reference
+         where several streams are joined. `Buckets` keeps open groups by when they are due, the earliest of their
+         buckets; `enter` notes new groups, `closed` hands out those that are due at the frontier, in order.
 State    A queue of open groups; the ends of buckets that were looked up.
-Limits   The end of a bucket is computed for units of fixed length, months and years. For every other monotone expression it is found by
-         bisection over all times, for all values at once: 64 evaluations. A group whose bucket is NULL stays open.
+Limits   The end of a bucket is computed for units of fixed length, months and years. For every other monotone
+         expression it is found by bisection over all times, for all values at once: 64 evaluations. A group whose
+         bucket is NULL stays open.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels import group as kernels
+from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
-from eddyline.model.monotone import EARLY, trend_of
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.monotone import EARLY, trend_of
+from eddyline.operators.aggregate.accumulators.words import Words, grown
 from eddyline.operators.aggregate.expiry import ExpiryQueue
-from eddyline.operators.aggregate.words import Words, grown
-from eddyline.operators.evaluate import Compiled, Issues, compile_expression
-from eddyline.operators.functions_time import DAY, LOWEST, months_of
+from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.expressions.functions_time import DAY, LOWEST, months_of
 from eddyline.state.columns import Ints
 
 #: Later than every bucket that closes.
@@ -78,7 +79,12 @@ class Ends:
         self.column, self.rising = trend.column, trend.rising
         #: The unit, where it is date_trunc of the event time itself.
         self.unit: str | None = None
-        if isinstance(e, Call) and e.function == "date_trunc" and isinstance(e.args[1], ColumnRef) and isinstance(e.args[0], Literal):
+        if (
+            isinstance(e, Call)
+            and e.function == "date_trunc"
+            and isinstance(e.args[1], ColumnRef)
+            and isinstance(e.args[0], Literal)
+        ):
             self.unit = str(e.args[0].value) if e.args[0].value in _FIXED or e.args[0].value in _MONTHS else None
         self._compiled: Compiled | None = None if isinstance(e, ColumnRef) else compile_expression(e)
         self._words = Words()
@@ -120,7 +126,8 @@ class Ends:
         return np.minimum(low, FOREVER)
 
     def _is_beyond(self, times: Ints, words: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether the value at each time comes after the given one; what cannot be computed lies at the ends of time."""
+        """Whether the value at each time comes after the given one; what cannot be computed lies at the ends of
+        time."""
         column = pa.array(times).cast(TIMESTAMP.arrow)
         given = {(self.column.ref, self.column.column): column}
         values = column if self._compiled is None else self._compiled(given, len(times), Issues())

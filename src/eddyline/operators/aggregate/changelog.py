@@ -1,7 +1,7 @@
 """The changelog of one query: which groups have another value than the one last emitted.
 
-Answer   `changes` takes the groups that may have changed, their outputs where they exist, and gives the rows to emit: `+` for a new or
-         changed value, `-` (with grouping columns only) for a group that is gone.
+Answer   `changes` takes the groups that may have changed, their outputs where they exist, and gives the rows to emit:
+         `+` for a new or changed value, `-` (with grouping columns only) for a group that is gone.
 State    Per group: whether it stands in the reader's table, and the words of the outputs last emitted.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels import history
+from eddyline.kernels.groups import history
 from eddyline.model.datatypes import DataType
-from eddyline.operators.aggregate.words import Words, grown
-from eddyline.operators.vectors import Mask
+from eddyline.operators.aggregate.accumulators.words import Words, grown
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 
@@ -26,7 +26,11 @@ class Emitted:
         self.valid = np.zeros((0, outputs), np.bool_)
 
     def reserve(self, groups: int) -> None:
-        self.present, self.words, self.valid = grown(self.present, groups), grown(self.words, groups), grown(self.valid, groups)
+        self.present, self.words, self.valid = (
+            grown(self.present, groups),
+            grown(self.words, groups),
+            grown(self.valid, groups),
+        )
 
     def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], words: Words) -> Mask:
         """Note the outputs of groups that stand; True where they differ from the result before."""
@@ -40,8 +44,11 @@ class Emitted:
         self.present[codes] = True
         return changed
 
-    def put_rows(self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], words: Words) -> tuple[Mask, Mask]:
-        """Note what groups put out at several instants. True where a group stood before, and where it stands with another result.
+    def put_rows(
+        self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], words: Words
+    ) -> tuple[Mask, Mask]:
+        """Note what groups put out at several instants. True where a group stood before, and where it stands with
+        another result.
 
         Row r is of group `codes[r]`, in the order of instants. `columns` are the outputs of the rows that stand.
         """
@@ -62,5 +69,9 @@ def change_table(schema: pa.Schema, columns: list[pa.Array], gone: Mask, stamps:
     letters = np.where(gone, np.uint8(ord("-")), np.uint8(ord("+")))
     operations = [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)]
     times = [None, pa.py_buffer(np.ascontiguousarray(stamps))]
-    arrays = [*columns, pa.Array.from_buffers(pa.string(), rows, operations), pa.Array.from_buffers(pa.timestamp("us"), rows, times)]
+    arrays = [
+        *columns,
+        pa.Array.from_buffers(pa.string(), rows, operations),
+        pa.Array.from_buffers(pa.timestamp("us"), rows, times),
+    ]
     return pa.Table.from_arrays(arrays, schema=schema)

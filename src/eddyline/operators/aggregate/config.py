@@ -1,7 +1,8 @@
 """What an aggregate query computes, taken apart: grouping expressions, arguments, aggregates, and outputs over those.
 
-Answer   `AggregateConfig` is what a query selects, groups by and requires; `layout` finds the distinct arguments and aggregates in it and
-         rewrites outputs and HAVING to read one column per grouping expression (`key.i`) and one per aggregate (`aggregate.i`).
+Answer   `AggregateConfig` is what a query selects, groups by and requires; `layout` finds the distinct arguments and
+         aggregates in it and rewrites outputs and HAVING to read one column per grouping expression (`key.i`) and one
+         per aggregate (`aggregate.i`).
 Limits   Plain data, without state.
 """
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.errors import Fault
 from eddyline.model.datatypes import DOUBLE, STRING, TIMESTAMP
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, Literal
 from eddyline.model.query import Emit, OutputColumn
 from eddyline.operators.aggregate.buckets import Bucket
 
@@ -47,7 +48,9 @@ class AggregateConfig:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return pa.schema([(o.name, o.type.arrow) for o in self.outputs] + [("_op", STRING.arrow), ("_ts", TIMESTAMP.arrow)])
+        return pa.schema(
+            [(o.name, o.type.arrow) for o in self.outputs] + [("_op", STRING.arrow), ("_ts", TIMESTAMP.arrow)]
+        )
 
     @property
     def lasting(self) -> bool:
@@ -121,7 +124,12 @@ class _Reader:
             self.layout.arguments.append(arg)
         argument = self.layout.arguments.index(arg)
         for number, family in enumerate(self.layout.families):
-            if (family.name, family.argument, family.distinct, family.aggregate.parameter) == (name, argument, distinct, e.parameter):
+            if (family.name, family.argument, family.distinct, family.aggregate.parameter) == (
+                name,
+                argument,
+                distinct,
+                e.parameter,
+            ):
                 self.layout.families[number] = replace(family, squares=family.squares or e.function == "stddev")
                 return number
         self.layout.families.append(Family(name, argument, distinct, e, e.function == "stddev"))

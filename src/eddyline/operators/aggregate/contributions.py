@@ -1,9 +1,10 @@
 """What live combinations bring to their groups, held until they leave.
 
-Answer   `Batch` is a block of combinations as words: group, arguments, when each leaves. `Contributions.add` gives each a slot and
-         puts it into the expiry queues; `leaving` gives the slots of those whose time has come, each once; `drop` makes the slots free.
-State    Per slot the group's code and the words of the arguments. A combination under several windows waits in several queues and
-         leaves with the first: its tickets in the others are stale, which the slot's generation shows.
+Answer   `Batch` is a block of combinations as words: group, arguments, when each leaves. `Contributions.add` gives each
+         a slot and puts it into the expiry queues; `leaving` gives the slots of those whose time has come, each once;
+         `drop` makes the slots free.
+State    Per slot the group's code and the words of the arguments. A combination under several windows waits in several
+         queues and leaves with the first: its tickets in the others are stale, which the slot's generation shows.
          For snapshots contributions are sealed into blocks, each written once: later only their names are.
 Limits   A queue holds at most about as many stale tickets as live ones.
 """
@@ -15,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eddyline.operators.aggregate.accumulators.words import ALL, grown
 from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
-from eddyline.operators.aggregate.words import ALL, grown
-from eddyline.operators.vectors import Mask
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 _SMALLEST = 1024
@@ -139,7 +140,8 @@ class Contributions:
         return tickets[self.is_live(tickets)] & _SLOT
 
     def leaving_at(self, limits: Sequence[Limit], instants: Sequence[Callable[[Ints], Ints]]) -> tuple[Ints, Ints]:
-        """As `leaving`, with the instants at which they do, in that order; per queue, a function from keys to instants."""
+        """As `leaving`, with the instants at which they do, in that order; per queue, a function from keys to
+        instants."""
         pairs = [queue.pop_pairs(limit) for queue, limit in zip(self.queues, limits, strict=True)]
         tickets = np.concatenate([found for _, found in pairs])
         when = np.concatenate([instant(keys) for instant, (keys, _) in zip(instants, pairs, strict=True)])
@@ -183,14 +185,19 @@ class Contributions:
         free[: len(fresh)] = fresh
         free[len(fresh) : len(fresh) + self.free_count] = self.free[: self.free_count]
         self.free, self.free_count = free, self.free_count + len(fresh)
-        self.codes, self.generation, self.block = grown(self.codes, size), grown(self.generation, size), grown(self.block, size)
+        self.codes, self.generation, self.block = (
+            grown(self.codes, size),
+            grown(self.generation, size),
+            grown(self.block, size),
+        )
         self.words = [grown(w, size) for w in self.words]
         self.valid = [grown(v, size) if len(v) else v for v in self.valid]
 
     # -- sealed blocks
 
     def seal(self, run: str) -> list[ContributionBlock]:
-        """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly dead or small
+        """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly
+        dead or small
         are written anew with it."""
         live = self.live()
         if self.named:

@@ -1,9 +1,11 @@
 """Contributions by when they leave: sorted runs, of which there are few.
 
-Answer   `push` takes (when, ticket) pairs in any order; `pop` hands out the tickets of all whose time has come. Each pair is sorted, merged
-         and handed out once: amortised the logarithm of the queue, and constant where pairs come in order, as they do for one stream.
+Answer   `push` takes (when, ticket) pairs in any order; `pop` hands out the tickets of all whose time has come. Each
+         pair is sorted, merged and handed out once: amortised the logarithm of the queue, and constant where pairs come
+         in order, as they do for one stream.
 
-             run  |======================|        run  |=======|      run  |==|       each at most half of the one before
+             run  |======================|        run  |=======|      run  |==|       each at most half of the one
+             before
 
 State    Runs of ascending keys; what has been handed out is skipped.
 """
@@ -114,7 +116,9 @@ class ExpiryQueue:
         """Everything, in no order."""
         if not self.runs:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate([run.pairs()[0] for run in self.runs]), np.concatenate([run.pairs()[1] for run in self.runs])
+        return np.concatenate([run.pairs()[0] for run in self.runs]), np.concatenate(
+            [run.pairs()[1] for run in self.runs]
+        )
 
 
 class NamedQueue(ExpiryQueue):

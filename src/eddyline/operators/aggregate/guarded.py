@@ -1,15 +1,19 @@
-"""Members that count while conditions hold: combinations of outer joins, each live while its rows are in their windows and certain
+"""Members that count while conditions hold: combinations of outer joins, each live while its rows are in their windows
+and certain
 questions have certain answers.
 
-Answer   `Guarded.step` moves members to later instants: some come, some end, and the answers of questions change. It gives the members that
-         begin to count and those that cease to, each at its instant; a member may begin again. `PartnerAnswers.step` turns members that are
-         partners of rows into changes of answers: whether a row has any partner.
+Answer   `Guarded.step` moves members to later instants: some come, some end, and the answers of questions change. It
+         gives the members that begin to count and those that cease to, each at its instant; a member may begin again.
+         `PartnerAnswers.step` turns members that are partners of rows into changes of answers: whether a row has any
+         partner.
 
              partners ─► begin, cease ─► count per (question, row) ─► answers that change ─┐
-             results ──────────────────────────────────────────────────────────────────────┴─► begin, cease ─► the aggregate
+             results ──────────────────────────────────────────────────────────────────────┴─► begin, cease ─► the
+             aggregate
 
 State    Members until they end, with how many of their conditions do not hold; the rows that have partners.
-Limits   Instants ascend from step to step. At one instant only the last state counts: what begins and ceases at one instant does neither.
+Limits   Instants ascend from step to step. At one instant only the last state counts: what begins and ceases at one
+         instant does neither.
 """
 
 from __future__ import annotations
@@ -20,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import ALL, grown
 from eddyline.operators.aggregate.contributions import Contributions
-from eddyline.operators.aggregate.groups import Dictionary
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
-from eddyline.operators.aggregate.words import ALL, grown
-from eddyline.operators.vectors import Mask
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -63,7 +67,14 @@ class Members:
 
     def take(self, chosen: Ints | slice) -> Members:
         valid = [v[chosen] if len(v) else v for v in self.valid]
-        return Members(self.clock[chosen], self.kind[chosen], self.rows[chosen], self.ends[chosen], [w[chosen] for w in self.words], valid)
+        return Members(
+            self.clock[chosen],
+            self.kind[chosen],
+            self.rows[chosen],
+            self.ends[chosen],
+            [w[chosen] for w in self.words],
+            valid,
+        )
 
     @staticmethod
     def joined(parts: Sequence[Members]) -> Members:
@@ -107,7 +118,9 @@ class CountedMoves:
 
 
 class Guarded:
-    def __init__(self, words: int, kinds: Sequence[Sequence[PartnerCondition]], pushed: Sequence[int], columns: int) -> None:
+    def __init__(
+        self, words: int, kinds: Sequence[Sequence[PartnerCondition]], pushed: Sequence[int], columns: int
+    ) -> None:
         """`pushed` are the columns of rows that later rows may push out."""
         self.kinds = [list(kind) for kind in kinds]
         self.pushed = list(pushed)
@@ -134,7 +147,9 @@ class Guarded:
             holds = answers.holds(question, row)
             wrong += (wanted >= 0) & (holds != (wanted == 1))
         rows = [np.ascontiguousarray(members.rows[:, at]) for at in range(self.columns)]
-        slots = self.members.add(members.kind, [*members.words, *rows], [*members.valid, *([ALL] * self.columns)], leaving)
+        slots = self.members.add(
+            members.kind, [*members.words, *rows], [*members.valid, *([ALL] * self.columns)], leaving
+        )
         self.wrong, self.name = grown(self.wrong, self.members.capacity), grown(self.name, self.members.capacity, -1)
         self.wrong[slots], self.name[slots] = wrong, -1
         self._fresh = slots, when
@@ -148,7 +163,9 @@ class Guarded:
                     found[at] = condition.wanted
         return found
 
-    def step(self, changes: Changes, pushed: Sequence[tuple[Ints, Ints]], final: int, instant: Callable[[Ints], Ints]) -> CountedMoves:
+    def step(
+        self, changes: Changes, pushed: Sequence[tuple[Ints, Ints]], final: int, instant: Callable[[Ints], Ints]
+    ) -> CountedMoves:
         """Moves everything to an instant; per column of `pushed`, rows that were pushed out, ascending, and when."""
         held = self.members
         slots, whens, amounts = [self._fresh[0]], [self._fresh[1]], [np.full(len(self._fresh[0]), -1, np.int64)]

@@ -1,12 +1,15 @@
 """EMIT EVERY: the changes of all instants of an epoch, computed together.
 
-Answer   `changes_at` takes in the combinations that come, takes out those that leave, each at its instant, and gives the changelog of
-         all instants as one table. It is the table that entering, leaving and emitting at one instant after the other would give.
+Answer   `changes_at` takes in the combinations that come, takes out those that leave, each at its instant, and gives
+         the changelog of all instants as one table. It is the table that entering, leaving and emitting at one instant
+         after the other would give.
 
-             (group, instant) rows ─► aggregates of all rows at once ─► HAVING, outputs ─► compared with the row before of the group
+             (group, instant) rows ─► aggregates of all rows at once ─► HAVING, outputs ─► compared with the row before
+             of the group
 
 State    The aggregation's; it moves to the last instant.
-Limits   Instants ascend, and nothing leaves before it has come. Groups that are gone keep their codes until the last instant.
+Limits   Instants ascend, and nothing leaves before it has come. Groups that are gone keep their codes until the last
+         instant.
 """
 
 from __future__ import annotations
@@ -17,15 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels import history
-from eddyline.operators.aggregate.accumulators import Accumulator
+from eddyline.kernels.groups import history
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
+from eddyline.operators.aggregate.accumulators.following import Flow, GroupInstants, Values, follow
+from eddyline.operators.aggregate.accumulators.words import ALL
 from eddyline.operators.aggregate.aggregation import Aggregation, GroupView, plain_limits
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.aggregate.following import Flow, GroupInstants, Values, follow
-from eddyline.operators.aggregate.words import ALL
-from eddyline.operators.evaluate import Issues
-from eddyline.operators.vectors import Mask
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -33,7 +36,8 @@ _NONE: Ints = np.empty(0, np.int64)
 
 @dataclass(slots=True)
 class DueInstants:
-    """When things happen: per queue, keys below `limits`, or with these names, have left, and `instants` gives when each of them does."""
+    """When things happen: per queue, keys below `limits`, or with these names, have left, and `instants` gives when
+    each of them does."""
 
     limits: list[Limit]
     instants: list[Callable[[Ints], Ints]]
@@ -50,11 +54,16 @@ def changes_at(
         instants = history.merged_instants(np.array([opening]), instants)
     if not len(instants):
         return None
-    came_ends, left_ends = np.searchsorted(when, instants, side="right"), np.searchsorted(left_when, instants, side="right")
+    came_ends, left_ends = (
+        np.searchsorted(when, instants, side="right"),
+        np.searchsorted(left_when, instants, side="right"),
+    )
     held = aggregation.contributions
     left_codes = _NONE if held is None else held.codes[leaving]
     latest = np.full(aggregation.capacity, -1, np.int64)
-    rows = GroupInstants(*history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest))
+    rows = GroupInstants(
+        *history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest)
+    )
     coming, all_leaving = (
         history.ContributionMoves(codes, codes, ALL, came_ends),
         history.ContributionMoves(left_codes, left_codes, ALL, left_ends),
@@ -85,7 +94,8 @@ def _leaving(aggregation: Aggregation, due: DueInstants) -> tuple[Ints, Ints]:
 
 
 def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Callable[[int], Values]:
-    """The live values of an argument at an instant, where all that comes is held and nothing that leaves is dropped yet."""
+    """The live values of an argument at an instant, where all that comes is held and nothing that leaves is dropped
+    yet."""
     held = aggregation.contributions
     assert held is not None
 
@@ -105,12 +115,19 @@ def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Ca
 
 
 def _changelog(
-    aggregation: Aggregation, rows: GroupInstants, totals: Ints, kept: Sequence[Accumulator], instants: Ints, issues: Issues
+    aggregation: Aggregation,
+    rows: GroupInstants,
+    totals: Ints,
+    kept: Sequence[Accumulator],
+    instants: Ints,
+    issues: Issues,
 ) -> pa.Table | None:
     """The rows whose groups have another value than before."""
     alive = totals > 0 if aggregation.groups is not None else np.ones(len(totals), np.bool_)
     stays, outputs = aggregation.outputs(GroupView(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
-    was_there, changed = aggregation.emitted.put_rows(rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.words)
+    was_there, changed = aggregation.emitted.put_rows(
+        rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.words
+    )
     gone = was_there & ~stays
     chosen = np.flatnonzero(gone | changed)
     if not len(chosen):

@@ -1,7 +1,7 @@
 """Rows that later rows of their partition push out of `[PARTITION BY … ROWS n]`.
 
-Answer   `see` takes the rows of a stream as they come. `out` gives the rows that have been pushed out up to an instant, by their
-         numbers of arrival, each with the time of the row that pushed it out.
+Answer   `see` takes the rows of a stream as they come. `out` gives the rows that have been pushed out up to an instant,
+         by their numbers of arrival, each with the time of the row that pushed it out.
 
              rows ─► value, and number within it ─► (value, number - n) has been pushed out, if it is there
 
@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import Words, grown
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
-from eddyline.operators.aggregate.words import Words, grown
 from eddyline.state.columns import Ints, string_buffers
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -62,7 +62,8 @@ class PushedOut:
             self._inside.release(out[found])
 
     def out(self, until: int) -> tuple[Ints, Ints]:
-        """The rows that have been pushed out up to an instant and were not forgotten: their numbers, and when; by number."""
+        """The rows that have been pushed out up to an instant and were not forgotten: their numbers, and when; by
+        number."""
         if not self._names:
             return _NONE, _NONE
         names, times = np.concatenate(self._names), np.concatenate(self._times)
@@ -95,7 +96,9 @@ class PushedOut:
     def restore(self, saved: Mapping[str, pa.Table]) -> None:
         strings = saved["bytes"]
         offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-        self._words.restore(np.asarray(strings.column("id")), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+        self._words.restore(
+            np.asarray(strings.column("id")), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])]
+        )
         values, inside, gone = (arrays_of(saved[name]) for name in ("values", "inside", "gone"))
         self._values.restore(values["code"], values["key"])
         self._counts = np.zeros(self._values.capacity, np.int64)

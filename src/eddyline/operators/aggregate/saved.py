@@ -1,8 +1,9 @@
 """An aggregation written down, and opened again: tables of words.
 
-Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and what was emitted, combinations that wait,
-         and, where nothing ever leaves, distinct values. `block_table` gives a sealed block of contributions, which is written once.
-         `load_state` and then `load_block` bring a fresh aggregation of the same query to exactly that state.
+Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and what was emitted,
+         combinations that wait, and, where nothing ever leaves, distinct values. `block_table` gives a sealed block of
+         contributions, which is written once. `load_state` and then `load_block` bring a fresh aggregation of the same
+         query to exactly that state.
 Limits   Heaps and counts of distinct values that can leave are not written: they are built from the contributions.
 """
 
@@ -13,22 +14,27 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.operators.aggregate.accumulators import Accumulator, Distinct, Extreme
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, Extreme
+from eddyline.operators.aggregate.accumulators.words import ALL
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.contributions import Batch, ContributionBlock, Contributions
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
-from eddyline.operators.aggregate.words import ALL
 from eddyline.state.columns import string_buffers
 
 
 def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
     ids, offsets, data = aggregation.words.saved()
     packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    tables = {"bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}), "groups": _groups(aggregation)}
+    tables = {
+        "bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}),
+        "groups": _groups(aggregation),
+    }
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
             entries = kept.values.live()
-            tables[f"distinct-{at}"] = as_table({"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]})
+            tables[f"distinct-{at}"] = as_table(
+                {"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]}
+            )
     tables["waiting"] = _waiting(waiting, aggregation)
     return tables
 
@@ -56,7 +62,9 @@ def _groups(aggregation: Aggregation) -> pa.Table:
     if aggregation.buckets is not None:
         arrays["due"] = aggregation.buckets.due[codes] if len(codes) else codes
     if not aggregation.closes:
-        arrays["touched"] = aggregation.touched.flags[codes] if len(aggregation.touched.flags) > codes.max(initial=-1) else codes < 0
+        arrays["touched"] = (
+            aggregation.touched.flags[codes] if len(aggregation.touched.flags) > codes.max(initial=-1) else codes < 0
+        )
     arrays |= {
         "present": aggregation.emitted.present[codes],
         "words": aggregation.emitted.words[codes],
@@ -128,7 +136,9 @@ def _waiting(waiting: Sequence[Batch], aggregation: Aggregation) -> pa.Table:
         arrays["groups"] = np.concatenate([b.groups for b in waiting])
         for at in range(len(batch.words)):
             arrays[f"words-{at}"] = np.concatenate([b.words[at] for b in waiting])
-            arrays[f"valid-{at}"] = np.concatenate([b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in waiting])
+            arrays[f"valid-{at}"] = np.concatenate(
+                [b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in waiting]
+            )
         for at in range(len(batch.leaving)):
             arrays[f"leaving-{at}"] = np.concatenate([b.leaving[at] for b in waiting])
     return as_table(arrays)

@@ -1,6 +1,7 @@
 """Named arrays as a table, and back: how state is written down and travels.
 
-Answer   `as_table` makes one column of every array, `arrays_of` is the reverse. Two-dimensional arrays are columns `name#0`, `name#1`, …
+Answer   `as_table` makes one column of every array, `arrays_of` is the reverse. Two-dimensional arrays are columns
+         `name#0`, `name#1`, …
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Group windows at work: rows that belong to several windows, and sessions.
 
-Answer   `several` repeats the combinations of a batch, once per window that HOP or CUMULATE puts them into. `Sessions.assign` gives every
-         combination the beginning of the session that it belongs to: combinations of one group at most a gap apart.
+Answer   `several` repeats the combinations of a batch, once per window that HOP or CUMULATE puts them into.
+         `Sessions.assign` gives every combination the beginning of the session that it belongs to: combinations of one
+         group at most a gap apart.
 
              HOP, slide 5, span 15     ts 12 ─► [10, 25), [5, 20), [0, 15)
              CUMULATE, step 5, span 15 ts 7  ─► [0, 10), [0, 15)
@@ -17,11 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eddyline.kernels import group as kernels
+from eddyline.kernels.groups import group as kernels
 from eddyline.model.query import GroupWindow
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import grown
 from eddyline.operators.aggregate.contributions import Batch
-from eddyline.operators.aggregate.groups import Dictionary
-from eddyline.operators.aggregate.words import grown
 from eddyline.state.columns import Ints
 
 

@@ -1,10 +1,11 @@
 """A join without regard to age: rows meet whatever is live in the other inputs, older or newer.
 
-Answer   `combinations` gives the combinations of some rows of one input with everything that is live in the others. `aged` gives
-         combinations the stamp, time and death that they would have had. Intermediate stores are rebuilt in this way.
+Answer   `combinations` gives the combinations of some rows of one input with everything that is live in the others.
+         `aged` gives combinations the stamp, time and death that they would have had. Intermediate stores are rebuilt
+         in this way.
 State    None of its own.
-Limits   Indexes are used where there are any. Windows by count, and lineage by window, are not looked at: `Verification.in_windows`
-         does that for combinations whose age is known.
+Limits   Indexes are used where there are any. Windows by count, and lineage by window, are not looked at:
+         `Verification.in_windows` does that for combinations whose age is known.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.probing import found_pairs
-from eddyline.operators.join.steps import ProbeStep, ProbeSteps
-from eddyline.operators.join.verification import Verification
-from eddyline.operators.keys import combined
+from eddyline.operators.join.probing.probing import found_pairs
+from eddyline.operators.join.probing.steps import ProbeStep, ProbeSteps
+from eddyline.operators.join.probing.verification import Verification
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
 _NEVER = np.iinfo(np.int64).max
@@ -39,7 +40,11 @@ class AgelessJoin:
         self.bars: dict[int, int] = {}
 
     def combinations(
-        self, origin: int, order: tuple[int, ...], rows: Combinations, sift: Callable[[Combinations], Combinations] | None = None
+        self,
+        origin: int,
+        order: tuple[int, ...],
+        rows: Combinations,
+        sift: Callable[[Combinations], Combinations] | None = None,
     ) -> Iterator[Combinations]:
         """`sift` takes out, of complete combinations, those that are not wanted."""
         yield from self._extend(rows, self.steps.of(origin, order), 0, sift)
@@ -55,7 +60,9 @@ class AgelessJoin:
         self.counters.probes += len(rows)
         limits, floors = np.full(len(rows), _NEVER), one.floors(np.full(len(rows), self.low))
         bases = self.steps.bases
-        hashes = combined([bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        hashes = (
+            combined([bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        )
         begin = 0
         while begin < len(rows):
             stop = min(len(rows), begin + int(self.pairs_at_once / max(step.pairs_per_row, 1.0)) + 1)

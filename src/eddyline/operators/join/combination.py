@@ -1,8 +1,8 @@
 """Combinations of rows, many at a time, as columns of row ids.
 
 Answer   `ids[r][i]` is the row of reference r in combination i. `stamp` orders combinations by their newest row:
-         its place in the total order times 64 plus the position of its reference, so that a row under two references of a
-         self-join is older under the earlier one. `clock` is the newest row's event time, `dead` the last instant at
+         its place in the total order times 64 plus the position of its reference, so that a row under two references of
+         a self-join is older under the earlier one. `clock` is the newest row's event time, `dead` the last instant at
          which every component is still in its window, `words` the queries that still want the combination, as bits.
 Limits   At most 64 references in one join. Payload is not here: it is gathered by id, once, for results.
 """
@@ -51,7 +51,9 @@ class Combinations:
 
     def only(self, references: frozenset[int]) -> Combinations:
         """The combinations without the rows of other references, without a copy."""
-        return Combinations({r: ids for r, ids in self.ids.items() if r in references}, self.stamp, self.clock, self.dead, self.words)
+        return Combinations(
+            {r: ids for r, ids in self.ids.items() if r in references}, self.stamp, self.clock, self.dead, self.words
+        )
 
     def part(self, begin: int, stop: int) -> Combinations:
         """The combinations begin … stop-1, without a copy."""
@@ -77,7 +79,8 @@ class Combinations:
 
 
 def in_order(parts: Sequence[Combinations], lowest: int, span: int) -> Combinations:
-    """The parts as one, by the rank of the newest row; ranks lie in [lowest, lowest + span). There is at least one part."""
+    """The parts as one, by the rank of the newest row; ranks lie in [lowest, lowest + span). There is at least one
+    part."""
     if len(parts) == 2 and parts[0].words is None and ascends(parts[0].stamp) and ascends(parts[1].stamp):
         a, b = parts
         chosen = merge_order(a.stamp, b.stamp)

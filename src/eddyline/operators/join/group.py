@@ -1,8 +1,9 @@
 """A join group: one join tree that serves every query with the same join signature.
 
-Answer   `step` makes all complete combinations whose newest row is among an epoch's new rows, with one bit per member query.
-State    Ports into the streams' stores, a tree of nodes, and a store for every inner node: those are derived, and `plant`
-         rebuilds them from the streams' stores whenever the tree changes or a snapshot is opened.
+Answer   `step` makes all complete combinations whose newest row is among an epoch's new rows, with one bit per member
+         query.
+State    Ports into the streams' stores, a tree of nodes, and a store for every inner node: those are derived, and
+         `plant` rebuilds them from the streams' stores whenever the tree changes or a snapshot is opened.
 Limits   A tree is a reference position or a tuple of trees; tuples of three and more are mjoin nodes.
 """
 
@@ -14,10 +15,10 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from eddyline.errors import Fault
-from eddyline.model.differences import Differences
-from eddyline.model.expression import Expression, columns_of
+from eddyline.model.expressions.differences import Differences
+from eddyline.model.expressions.expression import Expression, columns_of
 from eddyline.model.joining import Equality, Seat, Tree, joined_text, leaves
-from eddyline.operators.evaluate import Issues
+from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import MOST_REFERENCES, Combinations, concatenate
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
@@ -26,9 +27,9 @@ from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.pieces import Strand, sorted_by_age
 from eddyline.operators.join.policy import JoinPolicy, NodeOutput, Schedule, WatchedEdge, overriding
 from eddyline.operators.join.port import Membership, Port
-from eddyline.operators.join.steps import followed_order
-from eddyline.operators.reading import timeline_name
-from eddyline.operators.stream import StreamState
+from eddyline.operators.join.probing.steps import followed_order
+from eddyline.operators.stream.reading import timeline_name
+from eddyline.operators.stream.stream import StreamState
 from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
@@ -62,7 +63,11 @@ P = TypeVar("P", bound=JoinPolicy)
 
 class JoinGroup:
     def __init__(
-        self, config: JoinConfig, streams: Mapping[str, StreamState], issues: Issues, policies: tuple[JoinPolicy, ...] = ()
+        self,
+        config: JoinConfig,
+        streams: Mapping[str, StreamState],
+        issues: Issues,
+        policies: tuple[JoinPolicy, ...] = (),
     ) -> None:
         self.config = config
         self.issues = issues
@@ -132,7 +137,8 @@ class JoinGroup:
             kept.clear_bit(slot)
         self._enrol()
         if self.members and spans != [base.port.span for base in self.bases.values()]:
-            # Combinations were stored with the windows of the query that has gone: they would live too long for the others.
+            # Combinations were stored with the windows of the query that has gone: they would live too long for the
+            # others.
             self.plant(self.tree)
             self.rebuild()
 
@@ -210,7 +216,8 @@ class JoinGroup:
     # -- an epoch
 
     def step(self, moment: JoinSlice) -> list[Strand]:
-        """Complete combinations of a slice: one strand per input of the root that has new rows, in the order of newest rows, made as it is
+        """Complete combinations of a slice: one strand per input of the root that has new rows, in the order of newest
+        rows, made as it is
         asked for; what a policy has taken is not among them."""
         if isinstance(self.root, StreamInput):
             rows = self.root.fresh(*moment.range_of(self.root.port.source))

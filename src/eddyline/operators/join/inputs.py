@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from eddyline.model.joining import is_exact
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words, any_bit
-from eddyline.operators.join.inverse import column_of
 from eddyline.operators.join.port import LONG_AGO, Port, clear_bit
-from eddyline.operators.keys import combined
-from eddyline.operators.stream import ALWAYS, StreamState
+from eddyline.operators.join.probing.inverse import column_of
+from eddyline.operators.stream.keys import combined
+from eddyline.operators.stream.stream import ALWAYS, StreamState
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
@@ -134,7 +134,11 @@ class StreamInput:
         stamps = self.port.stamps(self.store.stretch(self.order, start, stop))
         words = self.port.words_of(self.store, start, stop)
         # A single port wants every stored row, unless it has passed rows.
-        if words is not None and (len(self.stream.ports) > 1 or self.port.releases) and not (wanted := any_bit(words)).all():
+        if (
+            words is not None
+            and (len(self.stream.ports) > 1 or self.port.releases)
+            and not (wanted := any_bit(words)).all()
+        ):
             ids, ts, stamps, words = ids[wanted], ts[wanted], stamps[wanted], words[wanted]
         return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), words)
 
@@ -168,7 +172,9 @@ class NodeInput:
         ids = self.store.stretch(f"id:{reference}", start, stop)
         held = store.holds(ids)
         if isinstance(column, ZoneColumn):
-            return store.at(column.name, ids if held.all() else np.where(held, ids, store.first)), None if held.all() else held
+            return store.at(
+                column.name, ids if held.all() else np.where(held, ids, store.first)
+            ), None if held.all() else held
         if held.all():
             return store.keys_at(column, ids)
         keys, valid = store.keys_at(column, np.where(held, ids, store.first))
@@ -250,7 +256,8 @@ class NodeInput:
 
     def _sweep(self, alive: npt.NDArray[np.bool_]) -> None:
         for reference in self.references:
-            # A row that its own store has forgotten is out of every window, counted ones included; no answer needs one that was dropped.
+            # A row that its own store has forgotten is out of every window, counted ones included; no answer needs one
+            # that was dropped.
             alive &= self.bases[reference].store.holds(self.store.mark(f"id:{reference}"))
         if not alive.all():
             self.store.keep(alive)

@@ -1,8 +1,9 @@
 """What is new in one slice of an epoch, for all nodes of a group.
 
-Answer   `fresh` has, per stream, the ids of its new rows. `rows_seen` counts the rows of a reference's stream up to places of the total
-         order. `into` collects results query by query, where the group serves many queries. `reads` are the references whose rows are
-         looked at in complete combinations (None: all); the others may be missing there.
+Answer   `fresh` has, per stream, the ids of its new rows. `rows_seen` counts the rows of a reference's stream up to
+         places of the total order. `into` collects results query by query, where the group serves many queries. `reads`
+         are the references whose rows are looked at in complete combinations (None: all); the others may be missing
+         there.
 State    Of one slice: the record is made when the slice begins and is not kept.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from eddyline.operators.join.expansion import Expansion
+from eddyline.operators.join.probing.expansion import Expansion
 from eddyline.state.columns import Ints
 
 #: (reference, ranks) -> rows of the reference's stream at or before each rank.

@@ -1,13 +1,14 @@
 """The one join: k inputs, new rows meet older rows.
 
-Answer   Every combination of one row per input that satisfies the equalities and the residual conditions, whose rows are in
-         their windows with respect to its newest row; once, produced by that newest row.
+Answer   Every combination of one row per input that satisfies the equalities and the residual conditions, whose rows
+         are in their windows with respect to its newest row; once, produced by that newest row.
 
              new rows of input i ──probe──► input j ──probe──► input k ──► combinations
                                    each meets only older rows, checked against row i's time
 
 State    None of its own: streams' rows lie in the shared stores, combinations of a child node in the input made for it.
-Limits   The epoch's rows are in the stores before any node probes: "older" is a comparison of places in the total order.
+Limits   The epoch's rows are in the stores before any node probes: "older" is a comparison of places in the total
+         order.
 Reading  docs/operators/join.md
 """
 
@@ -16,21 +17,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from eddyline.model.expression import Expression, refs_of
+from eddyline.model.expressions.expression import Expression, refs_of
 from eddyline.model.joining import Equality
+from eddyline.operators.expressions.vectors import Issues
 from eddyline.operators.join.ageless import AgelessJoin, aged
 from eddyline.operators.join.combination import Combinations, concatenate
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.modes import SKIP, Grid, Modes, PairCells, Pairs, Probe, both
 from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, Order, overriding
-from eddyline.operators.join.probing import portions
-from eddyline.operators.join.settled import settled
-from eddyline.operators.join.steps import UNSEEN, ProbeStep, ProbeSteps
-from eddyline.operators.join.verification import Verification
-from eddyline.operators.keys import combined
-from eddyline.operators.vectors import Issues
+from eddyline.operators.join.probing.modes import SKIP, Grid, Modes, PairCells, Pairs, Probe, both
+from eddyline.operators.join.probing.probing import portions
+from eddyline.operators.join.probing.settled import settled
+from eddyline.operators.join.probing.steps import UNSEEN, ProbeStep, ProbeSteps
+from eddyline.operators.join.probing.verification import Verification
+from eddyline.operators.stream.keys import combined
 from eddyline.tuning import Tuning
 
 
@@ -70,7 +71,9 @@ class JoinNode:
         mine = frozenset(self.references)
         inner = [frozenset(i.references) for i in inputs]
         #: Conditions that need more than one of the inputs; a child has checked those of its own.
-        self.residuals = tuple(e for e in residuals if refs_of(e) <= mine and not any(refs_of(e) <= one for one in inner))
+        self.residuals = tuple(
+            e for e in residuals if refs_of(e) <= mine and not any(refs_of(e) <= one for one in inner)
+        )
         self.verification = Verification(bases, issues)
         self.policies: tuple[JoinPolicy, ...] = ()
         self.follow(policies)
@@ -114,7 +117,8 @@ class JoinNode:
         return ((rows, self.orders[origin]),)
 
     def modes(self, probe: Probe) -> tuple[Probe, Modes | None]:
-        """The probe without the rows that have nothing to meet, and how it is processed, as all policies say together; None: as a whole."""
+        """The probe without the rows that have nothing to meet, and how it is processed, as all policies say together;
+        None: as a whole."""
         found: Modes | None = None
         for policy in self._moding:
             if len(probe.rows) and (found is None or (found.found is None and found.taken is None)):
@@ -150,7 +154,9 @@ class JoinNode:
     def strands(self, fresh: Fresh, moment: JoinSlice, keeps: bool) -> list[Iterator[Combinations]]:
         """The same apart by the input that the newest row is of: each is made as it is asked for."""
         admitted = enumerate(self.admitted(fresh, moment))
-        return [self._strand(origin, rows, moment, keeps) for origin, rows in admitted if rows is not None and len(rows)]
+        return [
+            self._strand(origin, rows, moment, keeps) for origin, rows in admitted if rows is not None and len(rows)
+        ]
 
     def _strand(self, origin: int, rows: Combinations, moment: JoinSlice, keeps: bool) -> Iterator[Combinations]:
         for part, order in self.routed(origin, rows):
@@ -217,11 +223,17 @@ class JoinNode:
                 yield from self._extend(made, origin, steps, at + 1, moment, keeps)
             self.observe(origin, step.input, probed, produced)
 
-    def probe(self, origin: int, at: int, is_last: bool, step: ProbeStep, rows: Combinations, moment: JoinSlice) -> Probe:
+    def probe(
+        self, origin: int, at: int, is_last: bool, step: ProbeStep, rows: Combinations, moment: JoinSlice
+    ) -> Probe:
         """What a step is about to do for some rows."""
         one = self.inputs[step.input]
         limits, floors = one.limits(rows.stamp), one.floors(rows.clock)
-        hashes = combined([self.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys]) if step.probe_keys else limits
+        hashes = (
+            combined([self.bases[r].store.at(key, rows.ids[r]) for r, key in step.probe_keys])
+            if step.probe_keys
+            else limits
+        )
         return Probe(origin, at, is_last, step, rows, hashes, limits, floors, moment)
 
     def _made(self, probe: Probe, modes: Modes | None, keeps: bool) -> Iterator[Combinations]:
@@ -232,7 +244,11 @@ class JoinNode:
             yield made
             return
         total = 0
-        for pairs in (found,) if found is not None else portions(self.inputs[step.input], self.loop, probe, grid, self.pairs_held):
+        for pairs in (
+            (found,)
+            if found is not None
+            else portions(self.inputs[step.input], self.loop, probe, grid, self.pairs_held)
+        ):
             counters.probes += pairs.probes
             counters.probes_shared += pairs.shared
             counters.visited += pairs.visited
@@ -251,11 +267,14 @@ class JoinNode:
         """The combinations of pairs that stand up to everything else; conditions that a mode passes are left out.
 
         Args:
-            numbers: combinations have the numbers of their pairs among their ids; every pair is then in a cell that is not skipped.
+            numbers: combinations have the numbers of their pairs among their ids; every pair is then in a cell that is
+            not skipped.
         """
         one, rows_seen = self.inputs[probe.step.input], probe.moment.rows_seen
         if grid is None:
-            return self.verification.join(one, self._still_read(probe), pairs.left, pairs.right, probe.step, rows_seen, keeps)
+            return self.verification.join(
+                one, self._still_read(probe), pairs.left, pairs.right, probe.step, rows_seen, keeps
+            )
         left, right, kinds = pairs.left, pairs.right, pairs.kinds
         if kinds is None and not pairs.is_sifted:
             kinds = grid.at(left, right)

@@ -1,13 +1,16 @@
-"""Windows of rows per partition: how many rows of each value of some columns have come, and which rows they have pushed out.
+"""Windows of rows per partition: how many rows of each value of some columns have come, and which rows they have pushed
+out.
 
-Answer   `Partition.inside` says whether stored rows are among the last n of their partition at places of the total order. `sweep` releases
-         those that are not, so that about n rows per value are stored.
+Answer   `Partition.inside` says whether stored rows are among the last n of their partition at places of the total
+         order. `sweep` releases those that are not, so that about n rows per value are stored.
 
-             codes of a slice  ─►  a code per value, its count of rows;  a stored row has a code and its number among the rows of the code
+             codes of a slice  ─►  a code per value, its count of rows;  a stored row has a code and its number among
+             the rows of the code
 
-State    The count per value; in the store two marks per row. Both are worked out anew from what a snapshot has: how many rows of its
-         value have come since each row.
-Limits   All rows of the stream that the timeline takes are counted, whatever filters say. Null is a value like any other.
+State    The count per value; in the store two marks per row. Both are worked out anew from what a snapshot has: how
+         many rows of its value have come since each row.
+Limits   All rows of the stream that the timeline takes are counted, whatever filters say. Null is a value like any
+         other.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.window import Now, PartitionedRows, Window
-from eddyline.operators.aggregate.groups import Dictionary
-from eddyline.operators.aggregate.words import Words, grown
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import Words, grown
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.state.columns import Ints
@@ -86,7 +89,8 @@ class Partition:
         return codes
 
     def inside(self, ids: Ints, ranks: Ints) -> npt.NDArray[np.bool_]:
-        """Whether stored rows are in the window at places of the total order; a place before the slice counts as its beginning."""
+        """Whether stored rows are in the window at places of the total order; a place before the slice counts as its
+        beginning."""
         store = self.base.store
         codes = store.at(self.code_mark, ids)
         ends = np.searchsorted(self._places, (codes + 1) * self._span)
@@ -98,7 +102,8 @@ class Partition:
     # -- state
 
     def ages(self) -> tuple[Ints, Ints]:
-        """The stored rows that the timeline has reached, and how many rows of their partition there are from each of them on."""
+        """The stored rows that the timeline has reached, and how many rows of their partition there are from each of
+        them on."""
         store = self.base.store
         ids = self.base.ids()
         words = self.base.words(ids)
@@ -125,14 +130,19 @@ class Partition:
         return pa.table({"arrival": self.base.store.at("arrival", ids), "age": ages})
 
     def restore(self, saved: pa.Table) -> None:
-        """The rows are in the store again; those that were pushed out before may be there too, where another query wants them."""
+        """The rows are in the store again; those that were pushed out before may be there too, where another query
+        wants them."""
         store = self.base.store
         ids = self.base.ids()
         store.marks[self.number_mark][ids - store.base] = _PUSHED_OUT
         arrival = store.at("arrival", ids)
         order = np.argsort(arrival)
         wanted = np.asarray(saved.column("arrival"))
-        at = order[np.minimum(np.searchsorted(arrival[order], wanted), len(ids) - 1)] if len(ids) else np.empty(0, np.int64)
+        at = (
+            order[np.minimum(np.searchsorted(arrival[order], wanted), len(ids) - 1)]
+            if len(ids)
+            else np.empty(0, np.int64)
+        )
         there = np.flatnonzero(arrival[at] == wanted) if len(ids) else at
         ids = ids[at[there]]
         if len(ids):
@@ -142,7 +152,8 @@ class Partition:
 
 
 def judging(group: JoinGroup, windows: Sequence[Window | None]) -> list[Partition]:
-    """Makes the ports of a new group judge their windows where neither ages nor counts of rows do; returns the partitions."""
+    """Makes the ports of a new group judge their windows where neither ages nor counts of rows do; returns the
+    partitions."""
     made = []
     for position, window in enumerate(windows):
         base = group.bases[position]

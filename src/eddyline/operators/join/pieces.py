@@ -1,15 +1,16 @@
 """Complete combinations of a slice as one sequence, made piece by piece.
 
-Answer   `in_pieces` gives what the inputs of a root node make, in the order of newest rows. Each input has a strand: its new rows probe,
-         oldest first, as far as they are asked to. A piece leaves as soon as every strand has come as far as its last row:
+Answer   `in_pieces` gives what the inputs of a root node make, in the order of newest rows. Each input has a strand:
+         its new rows probe, oldest first, as far as they are asked to. A piece leaves as soon as every strand has come
+         as far as its last row:
 
              strand a   ──■■■■■────►            the strand that has come least far goes on
              strand b   ──■■■───────►
                             └ up to here both have made everything: a piece
 
 State    Within one slice: what strands have made and no piece has.
-Limits   At most about two pieces, and a portion of pairs for each strand, are held at once. `whole` pieces never part the combinations of
-         one newest row.
+Limits   At most about two pieces, and a portion of pairs for each strand, are held at once. `whole` pieces never part
+         the combinations of one newest row.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ Strand = Iterator[Combinations]
 
 
 def in_pieces(
-    strands: Sequence[Strand], ranks: range, most: int, whole: bool = False, note: Callable[[int], None] = lambda _: None
+    strands: Sequence[Strand],
+    ranks: range,
+    most: int,
+    whole: bool = False,
+    note: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Combinations]:
-    """Combinations by newest row, about `most` at a time; ranks of newest rows lie in `ranks`. Each strand gives them in that order.
+    """Combinations by newest row, about `most` at a time; ranks of newest rows lie in `ranks`. Each strand gives them
+    in that order.
     `note` is called with the number that is held."""
     held: list[list[Combinations]] = [[] for _ in strands]
     #: The last stamp that each strand has made.
@@ -58,7 +64,11 @@ def sorted_by_age(rows: Combinations) -> Combinations:
 
 
 def _upto(part: Combinations, ready: int) -> int:
-    return len(part) if len(part) and int(part.stamp[-1]) <= ready else int(np.searchsorted(part.stamp, ready, side="right"))
+    return (
+        len(part)
+        if len(part) and int(part.stamp[-1]) <= ready
+        else int(np.searchsorted(part.stamp, ready, side="right"))
+    )
 
 
 def _taken(held: list[list[Combinations]], ready: int) -> list[Combinations]:

@@ -1,9 +1,11 @@
 """What a policy may decide about a join, and when a node asks it.
 
-Answer   A node has a tuple of policies and asks them at fixed points of an epoch. Every point has a default that decides nothing, so a
-         policy is a small class that overrides the points it needs. A policy never changes an answer.
+Answer   A node has a tuple of policies and asks them at fixed points of an epoch. Every point has a default that
+         decides nothing, so a policy is a small class that overrides the points it needs. A policy never changes an
+         answer.
 
-             new rows ─► admit ─► route ─► (mode ─► probe, verify ─► observed)* ─► tell ─► stored or handed on      … purge
+             new rows ─► admit ─► route ─► (mode ─► probe, verify ─► observed)* ─► tell ─► stored or handed on      …
+             purge
 
 Limits   A point sees whole batches, never a single row. A point that no policy of a node overrides costs nothing.
 Reading  docs/add-a-policy.md
@@ -24,13 +26,13 @@ from eddyline.state.renumbering import Renumbering
 if TYPE_CHECKING:
     from eddyline.operators.join.group import JoinGroup
     from eddyline.operators.join.join_slice import JoinSlice
-    from eddyline.operators.join.modes import Modes, Probe
     from eddyline.operators.join.node import JoinNode
+    from eddyline.operators.join.probing.modes import Modes, Probe
 
 #: New rows per input of a node; None: the input has none.
 Fresh = list[Combinations | None]
-#: Positions of the other inputs in the order in which they are probed. Numbers from `len(node.inputs)` on are conditions of the node;
-#: an order without any tests each condition as soon as its columns are there.
+#: Positions of the other inputs in the order in which they are probed. Numbers from `len(node.inputs)` on are
+#: conditions of the node; an order without any tests each condition as soon as its columns are there.
 Order = tuple[int, ...]
 
 
@@ -73,7 +75,8 @@ class WatchedEdge:
 
 @dataclass(slots=True)
 class NodeOutput:
-    """What a node puts out in one slice. `add` stores combinations where the node has a store, and hands them on to the node above."""
+    """What a node puts out in one slice. `add` stores combinations where the node has a store, and hands them on to the
+    node above."""
 
     kept: NodeInput | None
     parts: list[Combinations] = field(default_factory=list)
@@ -102,14 +105,18 @@ class JoinPolicy:
         return None
 
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
-        """How a stretch of rows is processed against stretches of a store: skip, pass or evaluate; None: evaluate all of it."""
+        """How a stretch of rows is processed against stretches of a store: skip, pass or evaluate; None: evaluate all
+        of it."""
         return None
 
     def observed(self, node: JoinNode, origin: int, step: int, probed: int, produced: int) -> None:
         """What one probe step did: `step` is the input or condition, `probed` and `produced` count rows."""
 
-    def tell(self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice) -> list[Combinations]:
-        """What the node has made in this slice: a policy may leave some of it out and add what it left out earlier. What is returned is put
+    def tell(
+        self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice
+    ) -> list[Combinations]:
+        """What the node has made in this slice: a policy may leave some of it out and add what it left out earlier.
+        What is returned is put
         out after the call; `output.add` puts combinations out at once."""
         return made
 

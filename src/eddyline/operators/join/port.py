@@ -1,7 +1,7 @@
 """A port: one reference of one join group, as a reader of a stream's store.
 
-Answer   `lineage` says, for new rows, which queries of the group want them under this reference, as bits; `inside` which
-         queries still have a stored row in their window; `first_needed` how far back the group reaches.
+Answer   `lineage` says, for new rows, which queries of the group want them under this reference, as bits; `inside`
+         which queries still have a stored row in their window; `first_needed` how far back the group reaches.
 State    The queries' filters, windows and starts, in slots. Lineage words are stored only where they say something: a
          store that one query reads alone holds exactly the rows that this query wants.
 Limits   Bits of slots above the highest query are zero. A table's port has no window.
@@ -18,12 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.kernels.bitsets import full_set, keep_within
-from eddyline.model.expression import ColumnKey, Expression
+from eddyline.model.expressions.expression import ColumnKey, Expression
 from eddyline.model.window import FOREVER, Now, Range, Rows, Window
-from eddyline.operators.evaluate import Predicate, compile_predicate
+from eddyline.operators.expressions.evaluate import Predicate, compile_predicate
 from eddyline.operators.join.combination import POSITION_BITS, Words
-from eddyline.operators.reading import ReadPosition
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
+from eddyline.operators.stream.reading import ReadPosition
 from eddyline.operators.worth import Worth
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
@@ -31,7 +31,7 @@ from eddyline.state.store import Store
 from eddyline.tuning import SharingTuning
 
 if TYPE_CHECKING:
-    from eddyline.operators.stream import StreamState
+    from eddyline.operators.stream.stream import StreamState
 
 #: No row is as old as this.
 LONG_AGO = -FOREVER
@@ -53,7 +53,8 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Rows that are about to be stored: their key words by mark, event times, and places in the order of the timeline that takes them."""
+    """Rows that are about to be stored: their key words by mark, event times, and places in the order of the timeline
+    that takes them."""
 
     keys: Mapping[str, npt.NDArray[np.generic]]
     ts: Ints
@@ -98,16 +99,17 @@ class Port:
         self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones, worth=worth)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
-        #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since the last look.
+        #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since the last
+        #: look.
         self._reaches: tuple[Ages, Ages] | None = None
         self.longest = LONG_AGO
         self.most_rows = 0
         self._starts: list[int] = []
-        #: Whether rows are in a window that neither their age nor the count of the stream's rows decides, at places of the total order;
-        #: None: these decide. All members have the same such window.
+        #: Whether rows are in a window that neither their age nor the count of the stream's rows decides, at places of
+        #: the total order; None: these decide. All members have the same such window.
         self.judge: Callable[[Ints, Ints], npt.NDArray[np.bool_]] | None = None
-        #: Positions of the new rows, of those that a member wants (None: all), that are in no result of the group, now or later; None:
-        #: nothing tells before they are stored.
+        #: Positions of the new rows, of those that a member wants (None: all), that are in no result of the group, now
+        #: or later; None: nothing tells before they are stored.
         self.refuses: Callable[[NewRows, npt.NDArray[np.bool_] | None], Ints | None] | None = None
         #: A query looks at rows that have left their windows since then: (frontier, rows seen). None: no query does.
         self.lingers: tuple[int, int] | None = None
@@ -220,7 +222,9 @@ class Port:
         """Rows at or before a member's start do not exist for it; rows come in the order of time."""
         for start in self._starts:
             old = int(np.searchsorted(ts, start, side="right"))
-            words[:old] &= ~bits_of(tuple(slot for slot, member in self.members.items() if member.start == start), self.width)
+            words[:old] &= ~bits_of(
+                tuple(slot for slot, member in self.members.items() if member.start == start), self.width
+            )
 
     def words_to_store(self, stream: StreamState, lineage: Words | None, rows: int) -> Words | None:
         """The words to keep with new rows, or None while they would say nothing."""
@@ -232,7 +236,8 @@ class Port:
         return self.flat(np.broadcast_to(self.full(), (rows, self.width)) if lineage is None else lineage)
 
     def start_words(self, store: Store) -> None:
-        """From here on words are stored; every query that is a member until now wants the rows that are stored already."""
+        """From here on words are stored; every query that is a member until now wants the rows that are stored
+        already."""
         self.stores_words = True
         store.add_mark(self.words_mark, np.uint64, self.width)
         store.mark(self.words_mark)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
@@ -283,7 +288,8 @@ class Port:
         return self._reaches
 
     def keep_within(self, words: Words, ages: Ints) -> npt.NDArray[np.bool_]:
-        """Clear the bits of members whose time windows do not reach rows of these ages; returns per row whether a bit is left."""
+        """Clear the bits of members whose time windows do not reach rows of these ages; returns per row whether a bit
+        is left."""
         by_time, _ = self.reaches
         left: npt.NDArray[np.bool_] = keep_within(words, ages, by_time.sizes, by_time.table)
         return left
@@ -320,9 +326,11 @@ class Ages:
         #: By slot; INT64_MAX for queries whose window is counted in the other unit.
         self.size_of = np.full(64 * width, np.iinfo(np.int64).max)
         self.size_of[[slot for slot, _ in sizes]] = [size for _, size in sizes]
-        #: Row i: the members whose window is at least sizes[i]; the last row: the members whose window is counted in the other unit.
+        #: Row i: the members whose window is at least sizes[i]; the last row: the members whose window is counted in
+        #: the other unit.
         self.table = np.stack(
-            [bits_of(tuple(s for s, size in sizes if size >= least) + rest, width) for least in self.sizes] + [bits_of(rest, width)]
+            [bits_of(tuple(s for s, size in sizes if size >= least) + rest, width) for least in self.sizes]
+            + [bits_of(rest, width)]
         )
 
     def words(self, ages: Ints) -> Words:

@@ -1,7 +1,7 @@
 """Which policies a join group has: the one place where policies are registered.
 
-Answer   `policies_for` gives the policies of a group in the order in which its nodes ask them: further ones that the settings name, then
-         those of the engine.
+Answer   `policies_for` gives the policies of a group in the order in which its nodes ask them: further ones that the
+         settings name, then those of the engine.
 State    None. Objects that several groups share lie in `Commons`.
 Limits   A policy that is deleted leaves with its folder, its setting and its line in `POLICIES`.
 """
@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from eddyline.errors import SettingProblem
-from eddyline.operators.evaluate import Issues
+from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.demand.policy import demand
 from eddyline.operators.join.group import JoinConfig, JoinGroup
@@ -24,9 +24,10 @@ from eddyline.operators.join.scheduling.policy import shared_schedules
 from eddyline.operators.join.sharing.last_probes import last_probes
 from eddyline.operators.join.sharing.shared_probes import shared_probes
 from eddyline.operators.join.zones.policy import zone_skipping
-from eddyline.operators.stream import StreamState
+from eddyline.operators.stream.stream import StreamState
 
-#: The environment variable with the names (module:function, separated by commas) of further policies that this process may import.
+#: The environment variable with the names (module:function, separated by commas) of further policies that this process
+#: may import.
 ALLOWED = "EDDYLINE_POLICIES"
 #: Makes the policy of one group; None: the group's settings switch it off.
 PolicyFactory = Callable[[JoinConfig, Commons], JoinPolicy | None]
@@ -56,10 +57,14 @@ def policies_for(config: JoinConfig, commons: Commons) -> tuple[JoinPolicy, ...]
 def _named(name: str) -> PolicyFactory:
     if name not in os.environ.get(ALLOWED, "").split(","):
         # Settings lie in shared folders too, and no name that stands there alone is imported.
-        raise SettingProblem(f"policy {name} is not allowed", hint=f"the environment variable {ALLOWED} lists what a process may import")
+        raise SettingProblem(
+            f"policy {name} is not allowed", hint=f"the environment variable {ALLOWED} lists what a process may import"
+        )
     module, _, function = name.partition(":")
     try:
         found: PolicyFactory = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as problem:
-        raise SettingProblem(f"there is no policy {name}", detail=str(problem), hint="module:function of a PolicyFactory") from None
+        raise SettingProblem(
+            f"there is no policy {name}", detail=str(problem), hint="module:function of a PolicyFactory"
+        ) from None
     return found

@@ -1,8 +1,9 @@
 """Patterns as machines: what the kernel knows of the disjuncts of all standing patterns of a book.
 
-Answer   `MachineTable.add` gives the disjuncts of a pattern consecutive numbers; `kernel` lays all of them out as arrays. Leaf
-         conditions are slots of one grouped filter: equal ones of different patterns are one slot. Conditions between two names
-         that fit words become tests of the kernel, the others stay in `Machine.rest` and `Machine.gap_rest` for columns.
+Answer   `MachineTable.add` gives the disjuncts of a pattern consecutive numbers; `kernel` lays all of them out as
+         arrays. Leaf conditions are slots of one grouped filter: equal ones of different patterns are one slot.
+         Conditions between two names that fit words become tests of the kernel, the others stay in `Machine.rest` and
+         `Machine.gap_rest` for columns.
 State    Machines by number, filter slots with their uses, word columns.
 Limits   Texts are compared by hash in the kernel, and once more on columns.
 """
@@ -15,18 +16,26 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.automaton_arrays import CHECK, EVENT, GAP, OFF, PRUNE, TAIL, Machines
-from eddyline.model.constraint import EventType
+from eddyline.kernels.patterns.automaton_arrays import CHECK, EVENT, GAP, OFF, PRUNE, TAIL, Machines
 from eddyline.model.datatypes import BOOLEAN, DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, conjunction, refs_of, rename_refs
-from eddyline.model.pattern import TRACE, Disjunct, Failing, Gap
+from eddyline.model.expressions.expression import (
+    Call,
+    ColumnRef,
+    Expression,
+    Literal,
+    conjunction,
+    refs_of,
+    rename_refs,
+)
+from eddyline.model.patterns.constraint import EventType
+from eddyline.model.patterns.pattern import TRACE, Disjunct, Failing, Gap
 from eddyline.model.window import FOREVER
-from eddyline.operators.evaluate import Compiled, Issues, compile_expression
-from eddyline.operators.keys import key_words
+from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.pattern.config import PatternConfig
 from eddyline.operators.pattern.monitor import MonitorTable
 from eddyline.operators.sharing.column_keys import has_keys, number_keys
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
+from eddyline.operators.stream.keys import key_words
 from eddyline.state.columns import Ints
 
 _OPERATORS = {"=": 0, "<>": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
@@ -38,7 +47,8 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass
 class Machine:
-    """One disjunct: its leaves (events, then gaps) with their filter slots, tests over words, and what columns must say."""
+    """One disjunct: its leaves (events, then gaps) with their filter slots, tests over words, and what columns must
+    say."""
 
     config: PatternConfig
     disjunct: Disjunct
@@ -169,7 +179,11 @@ class MachineTable:
         names = [pattern.leaves[number].name for number in (*disjunct.leaves, *(gap.leaf for gap in gaps))]
         for place, number in enumerate((*disjunct.leaves, *(gap.leaf for gap in gaps))):
             leaf = pattern.leaves[number]
-            own = single if place < len(disjunct.leaves) else pattern.conjuncts_of_gap(disjunct, gaps[place - len(disjunct.leaves)])
+            own = (
+                single
+                if place < len(disjunct.leaves)
+                else pattern.conjuncts_of_gap(disjunct, gaps[place - len(disjunct.leaves)])
+            )
             parts = [c for c in own if refs_of(c) == {leaf.name}]
             machine.slots.append(self._slot(config, leaf.type, leaf.condition, parts, leaf.name))
         rest = [c for c in conjuncts if c not in single and not self._as_test(machine, c, names)]
@@ -182,11 +196,16 @@ class MachineTable:
                 machine.gap_rest[place] = tuple(open_parts)
         return machine
 
-    def _slot(self, config: PatternConfig, value: EventType, condition: Expression | None, parts: list[Expression], name: str) -> int:
+    def _slot(
+        self, config: PatternConfig, value: EventType, condition: Expression | None, parts: list[Expression], name: str
+    ) -> int:
         kind = config.kind
         typed = Call("=", (ColumnRef(_EVENT, config.pattern.book.type, kind), Literal(value, kind)), BOOLEAN)
         whole = conjunction(
-            (typed, *(rename_refs(p, {name: _EVENT}) for p in ((() if condition is None else (condition,)) + tuple(parts))))
+            (
+                typed,
+                *(rename_refs(p, {name: _EVENT}) for p in ((() if condition is None else (condition,)) + tuple(parts))),
+            )
         )
         text = str(whole)
         slot = self._slots.get(text)
@@ -278,7 +297,10 @@ def _single(machines: list[Machine | None]) -> Ints:
             of_query.setdefault(machine.config.name, []).append(number)
     for numbers in of_query.values():
         mine = [machines[number] for number in numbers]
-        if all(m is not None and m.config.pattern.first and not m.config.pattern.waits and not m.rest and not m.gap_rest for m in mine):
+        if all(
+            m is not None and m.config.pattern.first and not m.config.pattern.waits and not m.rest and not m.gap_rest
+            for m in mine
+        ):
             found[numbers] = numbers[0]
     return found
 
@@ -316,7 +338,9 @@ class _FailingWords:
 def _failing_words(machines: list[Machine | None], monitor: MonitorTable) -> _FailingWords:
     count, types = len(machines), max(1, len(monitor.types))
     found = _FailingWords(
-        np.zeros((types, count), np.int8), np.zeros((types, count, monitor.width), np.uint64), np.zeros((types, count), np.uint64)
+        np.zeros((types, count), np.int8),
+        np.zeros((types, count, monitor.width), np.uint64),
+        np.zeros((types, count), np.uint64),
     )
     for number, machine in enumerate(machines):
         failing = None if machine is None else machine.failing

@@ -1,7 +1,8 @@
 """All event patterns and constraints over one stream, its column of types and its traces: one pass per slice.
 
-Answer   `take` processes rows in total order: traces are cut, violations found, matches handed to their queries. `advance` gives what the
-         frontier alone brings about. `purge` forgets traces that silence has ended and events that lie WITHIN no match to come.
+Answer   `take` processes rows in total order: traces are cut, violations found, matches handed to their queries.
+         `advance` gives what the frontier alone brings about. `purge` forgets traces that silence has ended and events
+         that lie WITHIN no match to come.
 
              rows ─► trace codes ─► type codes ─┐
                 └──► grouped filter ─► pairs ───┴─► kernel ─► matches ─► queries
@@ -21,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
-from eddyline.kernels import automaton as kernels
-from eddyline.kernels.automaton_arrays import (
+from eddyline.kernels.patterns import automaton as kernels
+from eddyline.kernels.patterns.automaton_arrays import (
     ENDED,
     GAPS,
     HELD,
@@ -42,15 +43,15 @@ from eddyline.kernels.automaton_arrays import (
 )
 from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
-from eddyline.operators.aggregate.groups import Dictionary
-from eddyline.operators.aggregate.words import Words
-from eddyline.operators.evaluate import Issues
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import Words
+from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.pattern.automaton import MachineTable
 from eddyline.operators.pattern.config import BookConfig, PatternConfig
 from eddyline.operators.pattern.matcher import Made, PatternMatcher, Raw
 from eddyline.operators.pattern.monitor import MonitorTable
 from eddyline.operators.pattern.state import BookState
-from eddyline.operators.stream import whole_columns
+from eddyline.operators.stream.stream import whole_columns
 from eddyline.state.columns import Ints
 from eddyline.tuning import PatternTuning
 
@@ -81,11 +82,16 @@ class TraceBook:
 
     # -- patterns
 
-    def add(self, config: PatternConfig, outputs: tuple[Column, ...], start: int, sequence: str | None = None) -> PatternMatcher:
-        """A pattern joins; rows at or before `start` do not exist for it. Results carry the column `sequence` where there is one."""
+    def add(
+        self, config: PatternConfig, outputs: tuple[Column, ...], start: int, sequence: str | None = None
+    ) -> PatternMatcher:
+        """A pattern joins; rows at or before `start` do not exist for it. Results carry the column `sequence` where
+        there is one."""
         machines = self.table.add(config, start)
         found = [self.table.machines[number] for number in machines]
-        query = PatternMatcher(config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues, sequence)
+        query = PatternMatcher(
+            config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues, sequence
+        )
         self.queries[config.name] = query
         self._owners.update(dict.fromkeys(machines, query))
         self._needed = None
@@ -109,7 +115,8 @@ class TraceBook:
         self.table.stop(self.queries[name].machines, stop)
 
     def needed(self) -> list[str]:
-        """The columns that stored events must have: where there are patterns at least one, since a table without columns has no rows."""
+        """The columns that stored events must have: where there are patterns at least one, since a table without
+        columns has no rows."""
         if self._needed is None:
             read: set[str] = set().union(*(q.columns for q in self.queries.values()))
             self._needed = sorted(read) if read or not self.queries else [self.config.key.type]
@@ -152,7 +159,9 @@ class TraceBook:
     def _read(self) -> list[str]:
         """The columns of the stream that a slice is asked for."""
         key = self.config.key
-        return sorted({key.type, *key.partition, *self.needed(), *self.table.filter.columns(), *self.table.columns.names})
+        return sorted(
+            {key.type, *key.partition, *self.needed(), *self.table.filter.columns(), *self.table.columns.names}
+        )
 
     def _codes(self, columns: Mapping[str, pa.Array], rows: int) -> Ints:
         names = self.config.key.partition
@@ -169,7 +178,8 @@ class TraceBook:
     def _pairs(self, columns: Mapping[str, pa.Array], types: Ints) -> tuple[Ints | None, Ints, Ints]:
         """The rows that count (None: all), where the filter slots of each begin, and those slots.
 
-        A row that no leaf takes and whose type no rule names changes nothing, unless any row at all begins a trace or keeps it open.
+        A row that no leaf takes and whose type no rule names changes nothing, unless any row at all begins a trace or
+        keeps it open.
         """
         rules, rows = self.config.rules, len(types)
         slots, at = self.table.filter.match_pairs(columns, rows)
@@ -209,7 +219,17 @@ class TraceBook:
         resume = np.zeros(kernels.PLACES, np.int64)
         while True:
             full = kernels.process(
-                part, state.traces, state.runs, state.links, state.events, machines, self.monitor.kernel, scratch, out, count, resume
+                part,
+                state.traces,
+                state.runs,
+                state.links,
+                state.events,
+                machines,
+                self.monitor.kernel,
+                scratch,
+                out,
+                count,
+                resume,
             )
             if full and not count[OUT]:
                 self._gap_room *= 2
@@ -239,7 +259,9 @@ class TraceBook:
         made["violation_whole"] = np.empty(checked, np.bool_)
         return MatchOutput(**made)
 
-    def _violations(self, table: pa.Table, chosen: Ints | None, found: tuple[Ints, np.ndarray, np.ndarray]) -> pa.Table | None:
+    def _violations(
+        self, table: pa.Table, chosen: Ints | None, found: tuple[Ints, np.ndarray, np.ndarray]
+    ) -> pa.Table | None:
         rows, seen, whole = found
         if not len(rows):
             return None
@@ -267,7 +289,9 @@ class TraceBook:
             if query.config.pattern.first and (ended := query.finished()) is not None:
                 codes, serials = ended
                 first = np.full(len(codes), query.machines.start)
-                self.state.room(self.codes.capacity, 0, 0, len(codes) * len(query.machines), len(codes) * len(query.machines) * 65)
+                self.state.room(
+                    self.codes.capacity, 0, 0, len(codes) * len(query.machines), len(codes) * len(query.machines) * 65
+                )
                 kernels.finish(codes, serials, first, first + len(query.machines), *self._arrays())
 
     # -- time
@@ -295,14 +319,19 @@ class TraceBook:
             self._forget_codes(open_traces)
         if self.words.is_full:
             self.words.sweep(
-                [self.codes.keys[self.codes.live()][:, at] for at, n in enumerate(self.config.key.partition) if self._is_text(n)]
+                [
+                    self.codes.keys[self.codes.live()][:, at]
+                    for at, n in enumerate(self.config.key.partition)
+                    if self._is_text(n)
+                ]
             )
 
     def _is_text(self, name: str) -> bool:
         return self.config.columns[name].name in ("STRING", "DECIMAL")
 
     def _forget_codes(self, codes: Ints) -> None:
-        """Traces that have ended give their codes back. Where no rule says when traces end, traces without a run do so too."""
+        """Traces that have ended give their codes back. Where no rule says when traces end, traces without a run do so
+        too."""
         traces = self.state.traces
         met = np.zeros(len(traces.open) + 1, np.bool_)
         # Rows without a trace have the code -1: their flag is the last one.

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eddyline.model.constraint import EventBook, Rules
 from eddyline.model.datatypes import DataType
-from eddyline.model.pattern import Disjunct, EventPattern, Failing
+from eddyline.model.patterns.constraint import EventBook, Rules
+from eddyline.model.patterns.pattern import Disjunct, EventPattern, Failing
 
 
 @dataclass(frozen=True)
 class PatternConfig:
-    """One EVENT query as the book takes it: disjuncts that can match, each with its failing conditions (None: it is not pruned)."""
+    """One EVENT query as the book takes it: disjuncts that can match, each with its failing conditions (None: it is not
+    pruned)."""
 
     name: str
     pattern: EventPattern

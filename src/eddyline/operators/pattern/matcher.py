@@ -1,10 +1,12 @@
 """One EVENT query above the kernel: which assignments are matches, which of them are results, and when.
 
-Answer   `found` takes the assignments of its machines and tests on columns what words could not say. `settle`, at the end of a slice,
-         makes one of equal maps, picks first matches, and hands results out in order. Matches of patterns that end with a NOT
-         wait: `advance` gives those whose time has passed without an event that fills the gap.
+Answer   `found` takes the assignments of its machines and tests on columns what words could not say. `settle`, at the
+         end of a slice, makes one of equal maps, picks first matches, and hands results out in order. Matches of
+         patterns that end with a NOT wait: `advance` gives those whose time has passed without an event that fills the
+         gap.
 State    Matches that wait, as a matrix of event indices, one column per name; -1 where a disjunct does not bind it.
-Limits   A pattern with a NOT at the end hands out all its matches when the frontier passes them, so that they stay in order.
+Limits   A pattern with a NOT at the end hands out all its matches when the frontier passes them, so that they stay in
+         order.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.automaton_arrays import HELD, PEAK, MatchOutput
+from eddyline.kernels.patterns.automaton_arrays import HELD, PEAK, MatchOutput
 from eddyline.model.datatypes import TIMESTAMP, DataType
-from eddyline.model.expression import ColumnKey, Expression, columns_of
-from eddyline.model.pattern import TRACE
+from eddyline.model.expressions.expression import ColumnKey, Expression, columns_of
+from eddyline.model.patterns.pattern import TRACE
 from eddyline.model.query import OutputColumn as Column
-from eddyline.operators.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.pattern.automaton import NEVER, Machine
 from eddyline.operators.pattern.config import PatternConfig
 from eddyline.operators.pattern.state import BookState
@@ -53,7 +55,11 @@ class Raw:
         self.serial, self.code = out.serial[order], out.code[order]
         place = np.empty(matches, np.int64)
         place[order] = np.arange(matches)
-        self.gap_match, self.gap_leaf, self.gap_event = place[out.gap_match[:gaps]], out.gap_leaf[:gaps], out.gap_event[:gaps]
+        self.gap_match, self.gap_leaf, self.gap_event = (
+            place[out.gap_match[:gaps]],
+            out.gap_leaf[:gaps],
+            out.gap_event[:gaps],
+        )
 
     def tails(self, out: MatchOutput, count: int) -> None:
         self.tail_machine, self.tail_leaf = out.tail_machine[:count], out.tail_leaf[:count]
@@ -103,10 +109,13 @@ class Matches:
         return Matches(*(a[chosen] for a in vars(self).values()))
 
     def also(self, other: Matches) -> Matches:
-        return Matches(*(np.concatenate([a, b]) for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return Matches(
+            *(np.concatenate([a, b]) for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
 
     def order(self, *, waits: bool) -> Ints:
-        """By time, newest event, and the events in the order written; with `waits` those of a NOT at the end after all others."""
+        """By time, newest event, and the events in the order written; with `waits` those of a NOT at the end after all
+        others."""
         if not waits and (self.last[1:] > self.last[:-1]).all() and (self.ts[1:] >= self.ts[:-1]).all():
             return np.arange(len(self))
         written = [np.where(c < 0, NEVER, c) for c in self.ids.T[::-1]]
@@ -205,7 +214,13 @@ class PatternMatcher:
         within = self.config.pattern.within
         ts = times[events.min(axis=1)] + within if waits and within is not None else times[last]
         found = Matches(
-            whole, last, ts, raw.serial[first:stop], raw.code[first:stop], np.full(stop - first, number), np.full(stop - first, waits)
+            whole,
+            last,
+            ts,
+            raw.serial[first:stop],
+            raw.code[first:stop],
+            np.full(stop - first, number),
+            np.full(stop - first, waits),
         )
         return found.at(keep)
 
@@ -321,12 +336,17 @@ class PatternMatcher:
     def _made(self, matches: Matches, gather: Gather, state: BookState) -> Made:
         ids = {name: matches.ids[:, at] for at, name in enumerate(self.names)} | {TRACE: matches.last}
         values = gather(self._read, ids)
-        arrays = [compiled({at: values[at] for at in compiled.columns}, len(matches), self.issues) for compiled in self._outputs]
+        arrays = [
+            compiled({at: values[at] for at in compiled.columns}, len(matches), self.issues)
+            for compiled in self._outputs
+        ]
         arrays.append(pa.array(matches.ts).cast(TIMESTAMP.arrow))
         sequence = None
         if self.sequence is not None:
             sequence = gather(frozenset({(TRACE, self.sequence)}), ids)[TRACE, self.sequence]
-        return Made(pa.Table.from_arrays(arrays, schema=self.schema), state.numbers[matches.last], matches.waits, sequence)
+        return Made(
+            pa.Table.from_arrays(arrays, schema=self.schema), state.numbers[matches.last], matches.waits, sequence
+        )
 
     def finished(self) -> tuple[Ints, Ints] | None:
         """Codes and serials of traces whose first match is out; each once. None: there are none."""
@@ -350,7 +370,8 @@ def _oldest(matches: Matches) -> Matches:
 
 
 def _once(matches: Matches) -> Matches:
-    """Equal assignments are one match: the one with the smallest time, and among equal times the one that does not wait."""
+    """Equal assignments are one match: the one with the smallest time, and among equal times the one that does not
+    wait."""
     order = np.lexsort((matches.waits, matches.ts))
     _, first = np.unique(matches.ids[order], axis=0, return_index=True)
     return matches.at(order[first])

@@ -1,6 +1,7 @@
 """Constraints of one book: types as codes, rules as words for the kernel, violations in words for people.
 
-Answer   `MonitorTable` gives every type that a rule names a code, and the kernel's `Monitor`. `reason` says which rule an event broke.
+Answer   `MonitorTable` gives every type that a rule names a code, and the kernel's `Monitor`. `reason` says which rule
+         an event broke.
 State    None that changes: the rules of a book hold for the whole run.
 Limits   A type that no rule names has no code: nothing can be said about it.
 """
@@ -11,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.kernels.automaton_arrays import Monitor
-from eddyline.model.constraint import EventType, Rules
+from eddyline.kernels.patterns.automaton_arrays import Monitor
+from eddyline.model.patterns.constraint import EventType, Rules
 from eddyline.state.columns import Ints
 
 _BITS = 64
@@ -101,7 +102,9 @@ class MonitorTable:
             if never.types <= closed:
                 return str(never.rule)
         circle = [
-            str(rule) for (a, b), rule in rules.priors.items() if a != b and a in closed and b in closed and self._leads(b, a, closed)
+            str(rule)
+            for (a, b), rule in rules.priors.items()
+            if a != b and a in closed and b in closed and self._leads(b, a, closed)
         ]
         if circle:
             return " and ".join(circle)

@@ -1,6 +1,7 @@
 """A book written down: arrays as bytes, the payload of events as it is, and what waits.
 
-Answer   `saved_book` gives a JSON value and named blocks; `restore_book` brings a book with the same rules and queries to that state.
+Answer   `saved_book` gives a JSON value and named blocks; `restore_book` brings a book with the same rules and queries
+         to that state.
 Limits   Queries that have gone since are left out; machines are found again by the names of their queries.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.automaton_arrays import HELD, OPEN_RUNS
+from eddyline.kernels.patterns.automaton_arrays import HELD, OPEN_RUNS
 from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.matcher import Matches
 
@@ -24,7 +25,13 @@ def saved_book(book: TraceBook, name: str) -> tuple[dict[str, Any], Blocks]:
     arrays, payload = book.state.saved()
     ids, offsets, data = book.words.saved()
     live = book.codes.live()
-    arrays |= {"words.ids": ids, "words.offsets": offsets, "words.data": data, "codes": live, "keys": book.codes.keys[live]}
+    arrays |= {
+        "words.ids": ids,
+        "words.offsets": offsets,
+        "words.data": data,
+        "codes": live,
+        "keys": book.codes.keys[live],
+    }
     for query in book.queries.values():
         arrays |= {f"waiting.{query.config.name}.{part}": values for part, values in vars(query.waiting).items()}
     packed = _packed(arrays)
@@ -47,7 +54,9 @@ def restore_book(book: TraceBook, state: Any, load: Callable[[str], pa.Table]) -
     payload = load(f"{state['blocks']}-events").combine_chunks() if state["has_events"] else None
     book.words.restore(arrays["words.ids"], arrays["words.offsets"], arrays["words.data"])
     book.codes.restore(arrays["codes"], arrays["keys"])
-    book.state.restore({n: a for n, a in arrays.items() if not n.startswith(("words.", "waiting.", "codes", "keys"))}, payload)
+    book.state.restore(
+        {n: a for n, a in arrays.items() if not n.startswith(("words.", "waiting.", "codes", "keys"))}, payload
+    )
     book.violations, book.rows_in = state["violations"], state["rows_in"]
     moved, gone = _moved(book, state["machines"])
     runs = book.state.runs
@@ -70,7 +79,9 @@ def _moved(book: TraceBook, machines: dict[str, list[int]]) -> tuple[np.ndarray,
     moved = np.full(last, -1, np.int64)
     for name, (first, count) in machines.items():
         if name in book.queries:
-            moved[first : first + count] = np.arange(book.queries[name].machines.start, book.queries[name].machines.stop)
+            moved[first : first + count] = np.arange(
+                book.queries[name].machines.start, book.queries[name].machines.stop
+            )
     return moved, any(name not in book.queries for name in machines)
 
 
@@ -125,7 +136,9 @@ def _packed(arrays: dict[str, np.ndarray]) -> pa.Table:
 
 def _unpacked(table: pa.Table) -> dict[str, np.ndarray]:
     found = {}
-    for name, kind, shape, data in zip(*(table.column(c).to_pylist() for c in ("name", "type", "shape", "data")), strict=True):
+    for name, kind, shape, data in zip(
+        *(table.column(c).to_pylist() for c in ("name", "type", "shape", "data")), strict=True
+    ):
         sizes = tuple(int(size) for size in shape.split(",") if size)
         found[name] = np.frombuffer(data, np.dtype(kind)).reshape(sizes).copy()
     return found

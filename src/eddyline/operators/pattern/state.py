@@ -1,8 +1,10 @@
 """What a book remembers: traces, runs, chains and events, as arrays that grow.
 
-Answer   `room` makes place for what a slice can bring; `kernel` groups the arrays for the kernel; `settle` keeps the events of a slice that
-         some run holds and closes the holes of older ones; `saved` and `restore` write everything down and bring it back.
-State    Arrays by code of the trace, by run, by link, by event; the payload of events as an Arrow table with one row per event.
+Answer   `room` makes place for what a slice can bring; `kernel` groups the arrays for the kernel; `settle` keeps the
+         events of a slice that some run holds and closes the holes of older ones; `saved` and `restore` write
+         everything down and bring it back.
+State    Arrays by code of the trace, by run, by link, by event; the payload of events as an Arrow table with one row
+         per event.
 Limits   Events keep their order: a larger index is a newer event.
 """
 
@@ -13,8 +15,19 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.automaton_arrays import BLOCKS, COUNTS, FREE_LINK, FREE_RUN, LINKS, RUNS, Events, Links, PatternRuns, Traces
-from eddyline.operators.aggregate.words import grown
+from eddyline.kernels.patterns.automaton_arrays import (
+    BLOCKS,
+    COUNTS,
+    FREE_LINK,
+    FREE_RUN,
+    LINKS,
+    RUNS,
+    Events,
+    Links,
+    PatternRuns,
+    Traces,
+)
+from eddyline.operators.aggregate.accumulators.words import grown
 from eddyline.state.columns import Ints
 from eddyline.tuning import PatternTuning
 
@@ -51,7 +64,11 @@ class BookState:
         )
         self.links = Links(_filled(0), _filled(-1))
         self.events = Events(
-            np.zeros(_LEAST, np.int32), _filled(0), _filled(0), np.zeros((_LEAST, 0), np.int64), np.zeros((_LEAST, 0), np.bool_)
+            np.zeros(_LEAST, np.int32),
+            _filled(0),
+            _filled(0),
+            np.zeros((_LEAST, 0), np.int64),
+            np.zeros((_LEAST, 0), np.bool_),
         )
         #: Of each event its place of arrival in the stream.
         self.numbers: Ints = _filled(0)
@@ -64,7 +81,9 @@ class BookState:
 
     def room(self, codes: int, rows: int, words: int, links: int, blocks: int) -> None:
         """Place for these numbers of codes of traces, rows of a slice, new links and runs, and heads."""
-        self.traces = Traces(*(grown(a, codes, -1 if name in ("serial", "run") else 0) for name, a in self.traces._asdict().items()))
+        self.traces = Traces(
+            *(grown(a, codes, -1 if name in ("serial", "run") else 0) for name, a in self.traces._asdict().items())
+        )
         runs = int(self.count[RUNS]) + links + 1
         heads = int(self.count[BLOCKS]) + blocks + 1
         fields = self.runs._asdict()
@@ -82,12 +101,15 @@ class BookState:
             size = len(self.events.refs)
             more = np.zeros((size, words - have), np.int64)
             nothing = np.ones((size, words - have), np.bool_)
-            self.events = self.events._replace(words=np.hstack([self.events.words, more]), nulls=np.hstack([self.events.nulls, nothing]))
+            self.events = self.events._replace(
+                words=np.hstack([self.events.words, more]), nulls=np.hstack([self.events.nulls, nothing])
+            )
 
     # -- after a slice
 
     def settle(self, rows: int, columns: Mapping[str, pa.Array], holders: list[Ints]) -> None:
-        """Keep the rows of a slice to which a run or a waiting match refers. `holders` are more arrays of event ids, changed in place."""
+        """Keep the rows of a slice to which a run or a waiting match refers. `holders` are more arrays of event ids,
+        changed in place."""
         base, end = self.stored, self.stored + rows
         refs = self.events.refs[:end]
         kept_new = np.flatnonzero(refs[base:] > 0)
@@ -118,7 +140,8 @@ class BookState:
         self.payload = payload
 
     def _move(self, chosen: Ints, first: int, end: int, holders: list[Ints]) -> None:
-        """Of the events first … end-1 the chosen ones stay, at the places from `first` on; all that refers to them follows."""
+        """Of the events first … end-1 the chosen ones stay, at the places from `first` on; all that refers to them
+        follows."""
         moved = np.zeros(end - first, np.int64)
         moved[chosen - first] = first + np.arange(len(chosen))
         # Free links may refer to anything.
@@ -141,7 +164,11 @@ class BookState:
     def saved(self) -> tuple[dict[str, np.ndarray], pa.Table | None]:
         """The used part of every array, by name, and the payload."""
         used = {
-            **{f"runs.{n}": a[: int(self.count[RUNS])] for n, a in self.runs._asdict().items() if n not in ("heads", "free_block")},
+            **{
+                f"runs.{n}": a[: int(self.count[RUNS])]
+                for n, a in self.runs._asdict().items()
+                if n not in ("heads", "free_block")
+            },
             "runs.heads": self.runs.heads[: int(self.count[BLOCKS])],
             "runs.free_block": self.runs.free_block,
             **{f"links.{n}": a[: int(self.count[LINKS])] for n, a in self.links._asdict().items()},

@@ -1,7 +1,7 @@
 """Values of earlier rows of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
 
-Answer   `Following.take` gets the values and partitions of the next rows, in order, and gives for each row the value that an
-         earlier row of its partition has: the one a distance before, the first one, or its own.
+Answer   `Following.take` gets the values and partitions of the next rows, in order, and gives for each row the value
+         that an earlier row of its partition has: the one a distance before, the first one, or its own.
 
              k  a b a a      v  1 2 3 4      LAG(v)  - - 1 3      FIRST_VALUE(v)  1 2 1 1
 
@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
-from eddyline.operators.aggregate.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import Words, grown, is_text
 from eddyline.operators.aggregate.tables import Arrays
-from eddyline.operators.aggregate.words import Words, grown, is_text
-from eddyline.operators.vectors import Mask
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 
@@ -34,7 +34,8 @@ class Following:
         self.words = Words()
         self.keys = Dictionary(len(partition) + 1)
         width = {"lag": distance, "first_value": 1}.get(function, 0)
-        #: By partition, newest first: the words of the rows before, whether they have a value, and whether there is such a row.
+        #: By partition, newest first: the words of the rows before, whether they have a value, and whether there is
+        #: such a row.
         self.before: Ints = np.zeros((0, width), np.int64)
         self.valid: Mask = np.zeros((0, width), np.bool_)
         self.known: Mask = np.zeros((0, width), np.bool_)
@@ -51,7 +52,11 @@ class Following:
         there = valid if len(valid) else np.ones(rows, np.bool_)
         order = np.argsort(codes, kind="stable")
         runs = _Runs(codes[order])
-        moved = self._lag(words[order], there[order], runs) if self.function == "lag" else self._first(words[order], there[order], runs)
+        moved = (
+            self._lag(words[order], there[order], runs)
+            if self.function == "lag"
+            else self._first(words[order], there[order], runs)
+        )
         found: Ints = np.empty(rows, np.int64)
         found_valid: Mask = np.empty(rows, np.bool_)
         found_known: Mask = np.empty(rows, np.bool_)
@@ -104,14 +109,20 @@ class Following:
     def saved(self) -> Arrays:
         live = self.keys.live()
         held = {"before": self.before, "valid": self.valid, "known": self.known}
-        return {"code": live, "key": self.keys.keys[live]} | {name: values[live] for name, values in held.items() if values.shape[1]}
+        return {"code": live, "key": self.keys.keys[live]} | {
+            name: values[live] for name, values in held.items() if values.shape[1]
+        }
 
     def restore(self, arrays: Mapping[str, Ints]) -> None:
         codes = arrays["code"]
         self.keys.restore(codes, arrays["key"])
         self.reserve()
         if self.before.shape[1]:
-            self.before[codes], self.valid[codes], self.known[codes] = arrays["before"], arrays["valid"], arrays["known"]
+            self.before[codes], self.valid[codes], self.known[codes] = (
+                arrays["before"],
+                arrays["valid"],
+                arrays["known"],
+            )
 
 
 class _Runs:

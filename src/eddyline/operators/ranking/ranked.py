@@ -1,14 +1,14 @@
 """The first rows of every partition, as rows come and leave.
 
-Answer   `add` takes rows as words, with their partition; `leave` names rows that go. `changes` ranks the partitions that
-         something happened to and gives the rows that are no longer among the first ones of their partition, and those that are
-         now. `closed` gives the first rows of partitions whose bucket of time is over, and `forget` drops such partitions
-         silently.
+Answer   `add` takes rows as words, with their partition; `leave` names rows that go. `changes` ranks the partitions
+         that something happened to and gives the rows that are no longer among the first ones of their partition, and
+         those that are now. `closed` gives the first rows of partitions whose bucket of time is over, and `forget`
+         drops such partitions silently.
 
              rows ─► codes of partitions ─► order within touched partitions ─► first n ─► compared with what was shown
 
-State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition. What was
-         shown of each.
+State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition.
+         What was shown of each.
 Limits   A touched partition is sorted whole. Rows of equal order stand in the order of their serial numbers.
 """
 
@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BIGINT, DataType
+from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
+from eddyline.operators.aggregate.accumulators.words import ALL, Words, grown, is_text
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.aggregate.groups import Dictionary, Touched
-from eddyline.operators.aggregate.words import ALL, Words, grown, is_text
-from eddyline.operators.vectors import Mask
+from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -299,12 +299,16 @@ class RankedRows:
         named += [rows.words[at] for rows in waiting for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
         for at, kind in enumerate(self.spec.partition):
             if is_text(kind):
-                named += [self.partitions.keys[self.partitions.live(), at], *(rows.partition[:, at] for rows in waiting)]
+                named += [
+                    self.partitions.keys[self.partitions.live(), at],
+                    *(rows.partition[:, at] for rows in waiting),
+                ]
         self.words.sweep(named)
 
 
 def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -> pa.Table:
-    """The first rows of every partition of a table with the columns of `spec` and `_ts`; in the order of `_ts`, partition and rank."""
+    """The first rows of every partition of a table with the columns of `spec` and `_ts`; in the order of `_ts`,
+    partition and rank."""
     ranked = RankedRows(spec)
     pairs = [ranked.words.encode(table.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
     rows = np.arange(len(table))
@@ -317,4 +321,6 @@ def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -
     ordered, numbers = ordered[chosen], numbers[chosen]
     stamps = np.asarray(table.column("_ts").combine_chunks().cast(pa.int64()))[row_of[ordered]]
     order = np.argsort(stamps, kind="stable")
-    return change_table(spec.schema, ranked.columns(ordered[order], numbers[order]), np.zeros(len(order), np.bool_), stamps[order])
+    return change_table(
+        spec.schema, ranked.columns(ordered[order], numbers[order]), np.zeros(len(order), np.bool_), stamps[order]
+    )

@@ -1,8 +1,8 @@
 """Ranked rows written down, and opened again.
 
-Answer   `save` gives tables of interned bytes, partitions, which rows are live and what was shown of them, and rows that wait;
-         sealed blocks of rows are written once, by `block_table` of aggregates. `load_state` and then `load_block` bring fresh
-         rows to exactly that state.
+Answer   `save` gives tables of interned bytes, partitions, which rows are live and what was shown of them, and rows
+         that wait; sealed blocks of rows are written once, by `block_table` of aggregates. `load_state` and then
+         `load_block` bring fresh rows to exactly that state.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from eddyline.operators.aggregate.accumulators.words import ALL
 from eddyline.operators.aggregate.contributions import ContributionBlock
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
-from eddyline.operators.aggregate.words import ALL
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows
 from eddyline.state.columns import string_buffers
 
@@ -31,7 +31,9 @@ def save(ranked: RankedRows, waiting: Sequence[ArrivingRows]) -> dict[str, pa.Ta
         "bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}),
         "partitions": as_table(partitions),
         # Blocks are written once: they hold rows that have gone since.
-        "live": as_table({"serial": ranked.rows.words[-1][live], "number": ranked.number[live], "owner": ranked.owner[live]}),
+        "live": as_table(
+            {"serial": ranked.rows.words[-1][live], "number": ranked.number[live], "owner": ranked.owner[live]}
+        ),
         "waiting": _waiting(waiting),
     }
 
@@ -62,7 +64,9 @@ def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, li
     here[inside] = serials[place[inside]] == mine[inside]
     words = [arrays[f"words-{at}"][here] for at in range(len(held.words))]
     valid = [arrays[f"valid-{at}"][here] if f"valid-{at}" in arrays else ALL for at in range(len(held.words))]
-    slots = held.add(arrays["code"][here], words, valid, [arrays[f"leaving-{at}"][here] for at in range(len(held.queues))])
+    slots = held.add(
+        arrays["code"][here], words, valid, [arrays[f"leaving-{at}"][here] for at in range(len(held.queues))]
+    )
     held.restore(block, slots)
     ranked.reserve()
     rows = order[place[here]]
@@ -76,7 +80,9 @@ def _waiting(waiting: Sequence[ArrivingRows]) -> pa.Table:
         arrays["serial"] = np.concatenate([r.serial for r in waiting])
         for at in range(len(rows.words)):
             arrays[f"words-{at}"] = np.concatenate([r.words[at] for r in waiting])
-            arrays[f"valid-{at}"] = np.concatenate([r.valid[at] if len(r.valid[at]) else np.ones(len(r.clock), np.bool_) for r in waiting])
+            arrays[f"valid-{at}"] = np.concatenate(
+                [r.valid[at] if len(r.valid[at]) else np.ones(len(r.clock), np.bool_) for r in waiting]
+            )
         for at in range(len(rows.leaving)):
             arrays[f"leaving-{at}"] = np.concatenate([r.leaving[at] for r in waiting])
     return as_table(arrays)

@@ -1,6 +1,7 @@
 """The boxes of all standing predicates on one stream, as arrays.
 
-Answer   `BoxTable` keeps, per slot, the boxes of its predicate (see `predicates`) in the form that `kernels.intervals` reads.
+Answer   `BoxTable` keeps, per slot, the boxes of its predicate (see `predicates`) in the form that `kernels.intervals`
+         reads.
 State    Appended arrays of boxes, terms and ranges; a removed box is marked (`slot` -1) and its space taken back when
          half of the boxes are gone. Expressions that are in no set are kept once, however many boxes name them.
 Limits   Slots are small whole numbers: arrays are indexed by them.
@@ -16,7 +17,7 @@ import numpy as np
 from eddyline.errors import Fault
 from eddyline.kernels.intervals import Boxes
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import Expression
+from eddyline.model.expressions.expression import Expression
 from eddyline.operators.sharing.column_keys import TextKeys
 from eddyline.operators.sharing.predicates import Box
 from eddyline.operators.sharing.value_sets import GREATEST_KEY, KEYS, LEAST_KEY, TEXTS, Cut, ValueSet
@@ -192,10 +193,14 @@ class BoxTable:
         self.term_interval.append(self.low.size)
 
     def _ranges(self, at: int, values: ValueSet) -> tuple[np.ndarray, np.ndarray]:
-        """A set as closed ranges of keys, the null range (greatest, least) last: where they begin and where they end."""
+        """A set as closed ranges of keys, the null range (greatest, least) last: where they begin and where they
+        end."""
         column = self.columns[at]
         if column.texts is None:
-            low, high = np.array([low for low, _ in values.spans], np.int64), np.array([high - 1 for _, high in values.spans], np.int64)
+            low, high = (
+                np.array([low for low, _ in values.spans], np.int64),
+                np.array([high - 1 for _, high in values.spans], np.int64),
+            )
         else:
             texts = column.texts
             texts.add([cut[0] for span in values.spans for cut in span if cut not in (TEXTS.bottom, TEXTS.top)])
@@ -256,7 +261,9 @@ def _text_ends(texts: TextKeys, cuts: list[Cut], unlimited: Cut, key: int, befor
     limited = np.array([cut != unlimited for cut in cuts], np.bool_)
     known = [cut for cut in cuts if cut != unlimited]
     found = np.full(len(cuts), key)
-    found[limited] = texts.labels_of([text for text, _ in known]) + np.array([side for _, side in known], np.int64) - before
+    found[limited] = (
+        texts.labels_of([text for text, _ in known]) + np.array([side for _, side in known], np.int64) - before
+    )
     return found
 
 

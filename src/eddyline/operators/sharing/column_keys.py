@@ -1,11 +1,11 @@
 """Column values as int64 keys that are ordered and equal exactly as the values are.
 
-Answer   Integers, dates, timestamps, booleans and decimals of up to 18 digits are their own keys. A double's key is its bit
-         pattern, turned so that it ascends: -0.0 is 0.0, NaN is one value above infinity. A text's key is its place among
-         the *bounds*, the texts that predicates compare with: a bound has a label, what lies between two bounds has a key
-         between their labels.
-State    `TextKeys`: the bounds in ascending order. Labels are far apart, so that a new bound finds a free one; when it does
-         not, all get new labels; a caller that keeps old labels reads the `relabelling`.
+Answer   Integers, dates, timestamps, booleans and decimals of up to 18 digits are their own keys. A double's key is its
+         bit pattern, turned so that it ascends: -0.0 is 0.0, NaN is one value above infinity. A text's key is its place
+         among the *bounds*, the texts that predicates compare with: a bound has a label, what lies between two bounds
+         has a key between their labels.
+State    `TextKeys`: the bounds in ascending order. Labels are far apart, so that a new bound finds a free one; when it
+         does not, all get new labels; a caller that keeps old labels reads the `relabelling`.
 Limits   Texts that lie between the same two bounds share a key: no predicate can tell them apart.
 """
 
@@ -32,7 +32,9 @@ _NAN_KEY = 0x7FF8000000000000
 
 def has_keys(kind: DataType) -> bool:
     """Whether values of a type have int64 keys that do not depend on bounds."""
-    return kind.name in ("BOOLEAN", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP") or (kind.name == "DECIMAL" and kind.precision <= 18)
+    return kind.name in ("BOOLEAN", "INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP") or (
+        kind.name == "DECIMAL" and kind.precision <= 18
+    )
 
 
 def literal_key(value: object, kind: DataType) -> int:
@@ -106,7 +108,9 @@ class TextKeys:
             column = column.cast(pa.string())
         _, offsets, data = column.buffers()
         starts = np.frombuffer(offsets, np.int32, count=column.offset + len(column) + 1)[column.offset :]
-        place, equal = self._locate(starts, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8))
+        place, equal = self._locate(
+            starts, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+        )
         if not self.labels.size:
             return place
         beyond = place == self.labels.size
@@ -157,7 +161,8 @@ class TextKeys:
         return self._locate(ends, np.frombuffer(b"".join(bounds) or b"\0", np.uint8))
 
     def _insert_all(self, bounds: list[bytes]) -> None:
-        """Ascending bounds, of which some may be known. All bounds get new labels: it costs no more than to insert one."""
+        """Ascending bounds, of which some may be known. All bounds get new labels: it costs no more than to insert
+        one."""
         place, known = self._find(bounds)
         fresh = [bound for bound, here in zip(bounds, known.tolist(), strict=True) if not here]
         if not fresh:
@@ -167,7 +172,9 @@ class TextKeys:
         self._start = np.insert(self._start, place, self._heap_used + np.cumsum(length) - length)
         self._length = np.insert(self._length, place, length)
         # Texts of at most eight bytes, zeros behind them, are numbers of the same order.
-        self._prefix = np.insert(self._prefix, place, np.array([bound[:8] for bound in fresh], "S8").view(">u8").astype(np.uint64))
+        self._prefix = np.insert(
+            self._prefix, place, np.array([bound[:8] for bound in fresh], "S8").view(">u8").astype(np.uint64)
+        )
         self._heap = np.concatenate((self._heap[: self._heap_used], np.frombuffer(b"".join(fresh), np.uint8)))
         self._heap_used = self._heap.size
         previous = self.labels if self._previous is None else self._previous

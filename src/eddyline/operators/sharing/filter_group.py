@@ -1,14 +1,14 @@
 """All queries that only filter and project one stream, answered together.
 
-Answer   `match` takes new rows of the stream in total order and gives *bundles*: the results of all queries with one SELECT
-         list as one table, by query and within a query in total order, with the cuts between the queries.
+Answer   `match` takes new rows of the stream in total order and gives *bundles*: the results of all queries with one
+         SELECT list as one table, by query and within a query in total order, with the cuts between the queries.
 
              rows ─► grouped filter ─► (slot, row) pairs ─► starts, stops, routes ─► one table per SELECT list
 
 State    The grouped filter, and per slot: name, start, stop, route, SELECT list, how many results there were.
          No row is kept: a row is its own newest row, so it is in every window the moment it comes and never again.
-Limits   Cost grows with rows and matches. A query that matches nothing costs nothing in Python; one that does costs a slice
-         of a table, and only where the driver takes its results apart from those of other queries.
+Limits   Cost grows with rows and matches. A query that matches nothing costs nothing in Python; one that does costs a
+         slice of a table, and only where the driver takes its results apart from those of other queries.
 Reading  docs/operators/sharing.md
 """
 
@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.expression import Expression
+from eddyline.model.expressions.expression import Expression
 from eddyline.model.query import OutputColumn
-from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.worth import Worth
@@ -123,7 +123,9 @@ class FilterGroup:
     @property
     def nbytes(self) -> int:
         """Bytes of filter and router, without names and expressions."""
-        return self.filter.nbytes + sum(a.nbytes for a in (self._starts, self._stops, self._routes, self._lists, self.counts))
+        return self.filter.nbytes + sum(
+            a.nbytes for a in (self._starts, self._stops, self._routes, self._lists, self.counts)
+        )
 
     # -- members
 
@@ -133,7 +135,13 @@ class FilterGroup:
         return self._free[0] if self._free else len(self._names)
 
     def add(
-        self, slot: int, name: str, predicate: Expression | None, outputs: tuple[OutputColumn, ...], start: int, route: int | None
+        self,
+        slot: int,
+        name: str,
+        predicate: Expression | None,
+        outputs: tuple[OutputColumn, ...],
+        start: int,
+        route: int | None,
     ) -> RowProjection:
         """A query joins; rows at or before `start` do not exist for it."""
         self._reserve(slot + 1)
@@ -178,7 +186,13 @@ class FilterGroup:
         self._names += [""] * (size - known)
         if size > len(self._starts):
             room = max(16, size + size // 2)
-            for attribute, fill in (("_starts", LONG_AGO), ("_stops", _NEVER), ("_routes", -1), ("_lists", -1), ("counts", 0)):
+            for attribute, fill in (
+                ("_starts", LONG_AGO),
+                ("_stops", _NEVER),
+                ("_routes", -1),
+                ("_lists", -1),
+                ("counts", 0),
+            ):
                 old = getattr(self, attribute)
                 new = np.full(room, fill, np.int64)
                 new[: len(old)] = old
@@ -203,10 +217,20 @@ class FilterGroup:
             self._name_array = pa.array(self._names, pa.string())
         lists = self._lists[present]
         if (lists == lists[0]).all():
-            return [Bundle(self._by_number[int(lists[0])].table(columns, ts, rows, self.issues), present, edges, self._name_array, rows)]
+            return [
+                Bundle(
+                    self._by_number[int(lists[0])].table(columns, ts, rows, self.issues),
+                    present,
+                    edges,
+                    self._name_array,
+                    rows,
+                )
+            ]
         return list(self._by_list(columns, ts, rows, present, edges, lists))
 
-    def _by_list(self, columns: Mapping[str, pa.Array], ts: Ints, rows: Ints, present: Ints, edges: Ints, lists: Ints) -> Iterator[Bundle]:
+    def _by_list(
+        self, columns: Mapping[str, pa.Array], ts: Ints, rows: Ints, present: Ints, edges: Ints, lists: Ints
+    ) -> Iterator[Bundle]:
         assert self._name_array is not None
         counts = np.diff(edges)
         row_lists = np.repeat(lists, counts)
@@ -217,7 +241,9 @@ class FilterGroup:
             table = self._by_number[number].table(columns, ts, chosen, self.issues)
             yield Bundle(table, present[mine], cuts, self._name_array, chosen)
 
-    def _kept(self, slots: Ints, rows: Ints, ts: Ints, routes: npt.NDArray[np.uint64] | None) -> npt.NDArray[np.bool_] | None:
+    def _kept(
+        self, slots: Ints, rows: Ints, ts: Ints, routes: npt.NDArray[np.uint64] | None
+    ) -> npt.NDArray[np.bool_] | None:
         """Which pairs stand up to starts, stops and routes; None: all."""
         if not len(slots):
             return None

@@ -1,15 +1,16 @@
 """Which rows of a batch each standing query wants: all predicates on one stream, tested together.
 
-Answer   For every slot (one per query and reference) the rows for which its predicate is true, as (slot, row) pairs or as
-         bits per row. A row that is in no pair is wanted by no query.
-State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). Adding or removing a slot
-         touches its own boxes only.
+Answer   For every slot (one per query and reference) the rows for which its predicate is true, as (slot, row) pairs or
+         as bits per row. A row that is in no pair is wanted by no query.
+State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). Adding or removing a
+         slot touches its own boxes only.
          Stretches of a batch that no range meets are left out first (`stretches`).
          A large batch is sorted once per column and all ranges are looked up in it; a small one is looked up row by row
-         in a tree of ranges. A box with several columns starts from the one that lets the fewest rows of this batch pass.
+         in a tree of ranges. A box with several columns starts from the one that lets the fewest rows of this batch
+         pass.
 Limits   Expressions that are no set of values of a column are evaluated once each, over the rows that still need them.
-         Cost beyond that: rows, ranges and matches, each once. Pairs take 8 bytes per match: for slots that want nearly all
-         rows ask for words.
+         Cost beyond that: rows, ranges and matches, each once. Pairs take 8 bytes per match: for slots that want nearly
+         all rows ask for words.
 Reading  PAPERS, section 3: the grouped filters of CACQ.
 """
 
@@ -23,8 +24,8 @@ import pyarrow as pa
 from eddyline.kernels.bitsets import full_set, set_pairs, words_for
 from eddyline.kernels.intervals import choose_leads, collect_pairs, confirm_pairs, ordered_rows
 from eddyline.kernels.order import ascends
-from eddyline.model.expression import ColumnKey, Expression, Ref
-from eddyline.operators.evaluate import Issues, Predicate, compile_predicate
+from eddyline.model.expressions.expression import ColumnKey, Expression, Ref
+from eddyline.operators.expressions.evaluate import Issues, Predicate, compile_predicate
 from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.operators.sharing.column_keys import number_keys, validity
 from eddyline.operators.sharing.interval_index import IntervalIndex, SortedOut
@@ -40,7 +41,7 @@ class GroupedFilter:
     """The filters of one stream.
 
     >>> from eddyline.model.datatypes import BIGINT, BOOLEAN
-    >>> from eddyline.model.expression import Call, ColumnRef, Literal
+    >>> from eddyline.model.expressions.expression import Call, ColumnRef, Literal
     >>> filters = GroupedFilter()
     >>> filters.add(0, Call(">", (ColumnRef("b", "price", BIGINT), Literal(100, BIGINT)), BOOLEAN), "b")
     >>> filters.add(1, None, "x")
@@ -50,7 +51,11 @@ class GroupedFilter:
     """
 
     def __init__(
-        self, issues: Issues | None = None, tuning: SharingTuning | None = None, sorts_out: bool = True, worth: Worth | None = None
+        self,
+        issues: Issues | None = None,
+        tuning: SharingTuning | None = None,
+        sorts_out: bool = True,
+        worth: Worth | None = None,
     ) -> None:
         self.tuning = tuning or SharingTuning()
         #: Whether stretches of a batch are compared with ranges before rows are, batch by batch.
@@ -74,7 +79,9 @@ class GroupedFilter:
     def remove(self, slot: int) -> None:
         self._table.remove(slot)
         if len(self._compiled) > 2 * len(self._table.expressions) + 16:
-            self._compiled = {number: test for number, test in self._compiled.items() if number in self._table.expressions}
+            self._compiled = {
+                number: test for number, test in self._compiled.items() if number in self._table.expressions
+            }
 
     def __contains__(self, slot: int) -> bool:
         return slot in self._table
@@ -87,7 +94,9 @@ class GroupedFilter:
     def columns(self) -> frozenset[str]:
         """The columns that the predicates read."""
         read = {column.name for column in self._table.columns}
-        return frozenset(read).union(*({name for _, name in self._test(number).columns} for number in self._table.expressions))
+        return frozenset(read).union(
+            *({name for _, name in self._test(number).columns} for number in self._table.expressions)
+        )
 
     def match_pairs(self, columns: Columns, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """All (slot, row) pairs, by slot and then by row."""
@@ -124,15 +133,20 @@ class GroupedFilter:
         pairs = self._pairs(columns, rows, bits, np.where(wanted & ~always, table.slot.view, -1), sorted_out)
         set_pairs(words, pairs, bits, bit_of)
         if sorted_out is not None and sorted_out.whole:
-            words[slice(None) if sorted_out.rows is None else sorted_out.rows] |= full_set(bit_of[np.concatenate(sorted_out.whole)], width)
+            words[slice(None) if sorted_out.rows is None else sorted_out.rows] |= full_set(
+                bit_of[np.concatenate(sorted_out.whole)], width
+            )
         return words
 
     def _sorts_out(self, rows: int) -> SortedOut | None:
         """Whether ranges are compared with the ends of the batch first."""
         return SortedOut() if self.sorts_out and rows else None
 
-    def _pairs(self, columns: Columns, rows: int, bits: int, slot: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
-        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: not asked for.
+    def _pairs(
+        self, columns: Columns, rows: int, bits: int, slot: np.ndarray, sorted_out: SortedOut | None
+    ) -> np.ndarray:
+        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: not asked
+        for.
 
         Args:
             sorted_out: takes the slots that want all rows.
@@ -195,7 +209,9 @@ class GroupedFilter:
                 valid[line] = good
         return keys, valid
 
-    def _search_sorted(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
+    def _search_sorted(
+        self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None
+    ) -> np.ndarray:
         table, rows = self._table, keys.shape[1]
         # Boxes of one term are done in one go; the others wait for the orders of all columns, to start from the best.
         waits = not self._all_alone()
@@ -227,7 +243,14 @@ class GroupedFilter:
         return self._alone
 
     def _search_waiting(
-        self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, order: np.ndarray, start: np.ndarray, stop: np.ndarray
+        self,
+        keys: np.ndarray,
+        valid: np.ndarray,
+        bits: int,
+        label: np.ndarray,
+        order: np.ndarray,
+        start: np.ndarray,
+        stop: np.ndarray,
     ) -> list[np.ndarray]:
         """The pairs of boxes of no term or several."""
         table = self._table
@@ -240,15 +263,20 @@ class GroupedFilter:
             found.append(confirm_pairs(pairs, label, lead, boxes, keys, valid, bits))
         return found
 
-    def _search_tree(self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None) -> np.ndarray:
+    def _search_tree(
+        self, keys: np.ndarray, valid: np.ndarray, bits: int, label: np.ndarray, sorted_out: SortedOut | None
+    ) -> np.ndarray:
         bare = (label >= 0) & (np.diff(self._table.box_term.view) == 0)
         if not bare.any():
             return self._index.pairs(label, keys, valid, bits)
         everywhere = (label[bare] << bits)[:, None] | np.arange(keys.shape[1])
         return np.concatenate((self._index.pairs(np.where(bare, -1, label), keys, valid, bits), everywhere.ravel()))
 
-    def _settle(self, columns: Columns, rows: int, bits: int, slot: np.ndarray, pairs: np.ndarray, has_terms: np.ndarray) -> np.ndarray:
-        """Tests the expressions of boxes: `pairs` are (box, row) candidates, sorted; boxes without terms have none yet."""
+    def _settle(
+        self, columns: Columns, rows: int, bits: int, slot: np.ndarray, pairs: np.ndarray, has_terms: np.ndarray
+    ) -> np.ndarray:
+        """Tests the expressions of boxes: `pairs` are (box, row) candidates, sorted; boxes without terms have none
+        yet."""
         table = self._table
         mask = (1 << bits) - 1
         edges = np.searchsorted(pairs, np.arange(slot.size + 1) << bits)
@@ -258,7 +286,9 @@ class GroupedFilter:
         order = np.argsort(table.rest_expression.view, kind="stable")
         numbers = table.rest_expression.view[order]
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        for number, boxes in zip(numbers[firsts].tolist(), np.split(table.rest_box.view[order], firsts[1:]), strict=True):
+        for number, boxes in zip(
+            numbers[firsts].tolist(), np.split(table.rest_box.view[order], firsts[1:]), strict=True
+        ):
             boxes = boxes[slot[boxes] >= 0]
             bound = boxes[has_terms[boxes]]
             free = boxes[~has_terms[boxes]].tolist()

@@ -1,7 +1,8 @@
 """The ranges of a box table, put in order for searching.
 
-Answer   Per column: the ranges by their low ends, for looking them up in a sorted batch; and a search tree over the ranges
-         of *leading* terms (one per box, the one that the fewest recent rows satisfy), for looking up single rows.
+Answer   Per column: the ranges by their low ends, for looking them up in a sorted batch; and a search tree over the
+         ranges of *leading* terms (one per box, the one that the fewest recent rows satisfy), for looking up single
+         rows.
 State    As of the last build. Boxes added since stand at the end of the table and are looked at one by one; when they
          become many, or candidates are mostly in vain, the index is built again.
 Limits   Which term leads is a matter of speed only.
@@ -25,7 +26,7 @@ from eddyline.kernels.intervals import (
     stab_pairs,
     sweep_pairs,
 )
-from eddyline.kernels.meeting import met_stretches
+from eddyline.kernels.joins.meeting import met_stretches
 from eddyline.operators.sharing.boxes import BoxTable
 
 #: Rows that the choice of leads looks back at.
@@ -74,7 +75,8 @@ class IntervalIndex:
         #: How much of the table the orders cover.
         self._intervals = 0
         self._by_low = np.empty(0, np.int64)
-        #: Low ends in that order, and the highest high end so far of the same group: what a batch can concern lies between two searches.
+        #: Low ends in that order, and the highest high end so far of the same group: what a batch can concern lies
+        #: between two searches.
         self._lows = np.empty(0, np.int64)
         self._reach = np.empty(0, np.int64)
         #: Where in `_by_low` each group begins (see `_groups`).
@@ -91,7 +93,13 @@ class IntervalIndex:
         return 3 * self._by_low.nbytes + (self._tree.nbytes if self._tree is not None else 0)
 
     def sweep(
-        self, column: int, ordered: np.ndarray, order: np.ndarray, label: np.ndarray, bits: int, sorted_out: SortedOut | None
+        self,
+        column: int,
+        ordered: np.ndarray,
+        order: np.ndarray,
+        label: np.ndarray,
+        bits: int,
+        sorted_out: SortedOut | None,
     ) -> list[np.ndarray]:
         """The (label, row) pairs of a sorted batch, for boxes whose only term is on this column.
 
@@ -118,7 +126,8 @@ class IntervalIndex:
         return found
 
     def _may_cover(self, column: int, ordered: np.ndarray) -> bool:
-        """Whether some range may cover all keys: of those that begin early enough one reaches far enough, or it has been added since."""
+        """Whether some range may cover all keys: of those that begin early enough one reaches far enough, or it has
+        been added since."""
         lows, reach = self._group(2 * column + 1)
         at = int(np.searchsorted(lows, ordered[0], side="right")) if ordered.size else 0
         return self._intervals < self._table.low.size or (at > 0 and bool(reach[at - 1] >= ordered[-1]))
@@ -133,7 +142,9 @@ class IntervalIndex:
         table = self._table
         shape = (table.version, table.slot.size)
         if self._shape != shape:
-            boxes = [np.unique(table.term_box.view[table.term_column.view == at]).size for at in range(len(table.columns))]
+            boxes = [
+                np.unique(table.term_box.view[table.term_column.view == at]).size for at in range(len(table.columns))
+            ]
             self._shape, self._named = shape, [at for at, count in enumerate(boxes) if count == table.slot.size]
         return self._named
 
@@ -161,7 +172,8 @@ class IntervalIndex:
         return self._lows[first:last], self._reach[first:last]
 
     def _parts(self, column: int, alone: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The ranges of a column whose boxes have one term, or several, and how far they reach: those in order, and those added since, of
+        """The ranges of a column whose boxes have one term, or several, and how far they reach: those in order, and
+        those added since, of
         which that is not known."""
         table = self._table
         self._refresh()
@@ -189,7 +201,9 @@ class IntervalIndex:
             self._tree = _Tree(table, self._sample)
             self._in_vain = 0
         tree = self._tree
-        trees = Trees(tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes)
+        trees = Trees(
+            tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes
+        )
         found, row = [], 0
         while row < keys.shape[1]:
             pairs = np.empty(max(_ROOM, 2 * label.size), np.int64)

@@ -1,12 +1,13 @@
 """Predicates taken apart into what can be tested for many queries at once.
 
-Answer   `boxes_of` turns a predicate over one reference into boxes: the predicate holds for a row when it is in at least
-         one box, that is, when each column's value is in the box's set for it and each remaining expression is true.
-         Sets take `< <= > >= = <>`, IN, IS NULL, LIKE 'abc%', boolean columns and NOT, AND, OR over them, also through casts
-         that keep the order. What a set cannot say stays an expression.
+Answer   `boxes_of` turns a predicate over one reference into boxes: the predicate holds for a row when it is in at
+         least one box, that is, when each column's value is in the box's set for it and each remaining expression is
+         true. Sets take `< <= > >= = <>`, IN, IS NULL, LIKE 'abc%', boolean columns and NOT, AND, OR over them, also
+         through casts that keep the order. What a set cannot say stays an expression.
 State    None.
 Limits   A predicate that would need more than MOST_BOXES boxes stays one expression.
-Reading  SEMANTICS: nulls never match (IS NULL apart), NaN is equal to NaN and above all numbers, texts compare bytewise.
+Reading  SEMANTICS: nulls never match (IS NULL apart), NaN is equal to NaN and above all numbers, texts compare
+         bytewise.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from eddyline.model.datatypes import BOOLEAN, DataType
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, Literals, Ref, rename_refs
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, Literals, Ref, rename_refs
 from eddyline.operators.sharing.column_keys import has_keys, literal_key
 from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, Span, ValueSet, union
 
@@ -138,12 +139,18 @@ def _set_of(e: Expression, negated: bool) -> tuple[ColumnRef, ValueSet] | None:
     if values is None:
         return None
     spans = values.spans
-    if scale.domain != TEXTS and spans and not (KEYS.bottom <= spans[0][0] and spans[-1][1] <= KEYS.top and isinstance(needle, ColumnRef)):
+    if (
+        scale.domain != TEXTS
+        and spans
+        and not (KEYS.bottom <= spans[0][0] and spans[-1][1] <= KEYS.top and isinstance(needle, ColumnRef))
+    ):
         spans = tuple((low, high) for a, b in spans if (low := scale.back(a)) < (high := scale.back(b)))
     return scale.column, ValueSet(spans, values.null)
 
 
-def _values(function: str, domain: Domain, given: list[_Value | None], operands: tuple[Expression, ...], negated: bool) -> ValueSet | None:
+def _values(
+    function: str, domain: Domain, given: list[_Value | None], operands: tuple[Expression, ...], negated: bool
+) -> ValueSet | None:
     if function in ("is_null", "is_not_null"):
         wants_null = (function == "is_null") != negated
         return ValueSet((), True) if wants_null else _NOTHING.complement(domain, False)
@@ -187,7 +194,9 @@ def _listed(long: Literals, kind: DataType) -> ValueSet | None:
         return None
     if kind.name == "STRING":
         return ValueSet(tuple(((text, 0), (text, 1)) for text in sorted({value.encode() for value in long.value})))
-    keys = sorted({literal_key(value, kind) for value in long.value} if kind.name in ("DOUBLE", "DECIMAL") else set(long.value))
+    keys = sorted(
+        {literal_key(value, kind) for value in long.value} if kind.name in ("DOUBLE", "DECIMAL") else set(long.value)
+    )
     spans: list[Span] = []
     for key in keys:
         if spans and key == spans[-1][1]:
@@ -240,7 +249,8 @@ def _literal(e: Expression, kind: DataType) -> _Value | None:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """A column, perhaps seen through casts: the type that is compared, and the way back from its cuts to the column's."""
+    """A column, perhaps seen through casts: the type that is compared, and the way back from its cuts to the
+    column's."""
 
     column: ColumnRef
     type: DataType
@@ -274,7 +284,12 @@ def _ascending_cast(source: DataType, target: DataType) -> Callable[[int], int] 
     if source.name == "DATE" and target.name == "TIMESTAMP":
         return lambda key: key * _MICROS_PER_DAY
     digits = {"INT": 10, "BIGINT": 19, "DECIMAL": source.precision - source.scale}.get(source.name)
-    if target.name == "DECIMAL" and digits is not None and target.scale >= source.scale and target.precision - target.scale >= digits:
+    if (
+        target.name == "DECIMAL"
+        and digits is not None
+        and target.scale >= source.scale
+        and target.precision - target.scale >= digits
+    ):
         return lambda key: key * 10 ** (target.scale - source.scale)
     return None
 

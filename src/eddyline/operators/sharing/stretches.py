@@ -1,13 +1,14 @@
 """Stretches of a batch that no filter can want.
 
-Answer   `Stretches.look` compares the least and greatest keys of every 64 rows with the ranges of a column that all filters name: rows of
-         stretches that all ranges miss are left out before rows are sorted.
+Answer   `Stretches.look` compares the least and greatest keys of every 64 rows with the ranges of a column that all
+         filters name: rows of stretches that all ranges miss are left out before rows are sorted.
 
              rows of a batch   |3 ── 9|40 ─── 47|55 ── 61|          stretches
              ranges                 8 ── 12        50 ───── 70      the rows 40 ─── 47 are not looked at
 
 State    None.
-Limits   A column with a null leaves no stretch out. Filters of which one names another column, or none, leave no stretch out by this one.
+Limits   A column with a null leaves no stretch out. Filters of which one names another column, or none, leave no
+         stretch out by this one.
 Reading  docs/heralds.md
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.model.records import Flags
+from eddyline.model.records.records import Flags
 from eddyline.operators.sharing.interval_index import IntervalIndex
 from eddyline.state.columns import Ints
 
@@ -32,7 +33,8 @@ class Stretches:
 
     @staticmethod
     def look(index: IntervalIndex, keys: np.ndarray, valid: np.ndarray, size: int) -> Stretches:
-        """Compare the stretches of `size` rows of a batch (a line of keys per column) with the ranges of its columns."""
+        """Compare the stretches of `size` rows of a batch (a line of keys per column) with the ranges of its
+        columns."""
         count = keys.shape[1]
         is_open: Flags | None = None
         for column in index.named_by_all():

@@ -1,8 +1,9 @@
 """Which columns the index of a template serves: it follows what requests fix.
 
-Answer   `note` counts requests by selection pattern, with a decay. `due` says that it is time to look; `choose` gives the configuration
-         that the exact search finds for these counts, or None where the running one is as good: a change has to save more over one window
-         length than rebuilding the blocks costs. Counts that resemble those of the last search are not searched again.
+Answer   `note` counts requests by selection pattern, with a decay. `due` says that it is time to look; `choose` gives
+         the configuration that the exact search finds for these counts, or None where the running one is as good: a
+         change has to save more over one window length than rebuilding the blocks costs. Counts that resemble those of
+         the last search are not searched again.
 State    Decayed counts per pattern, requests, epochs and rows since the last look.
 Limits   Frequencies are counted, never timed; the same requests and epochs give the same choice.
 Reading  docs/operators/templates.md
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eddyline.kernels.block_building import number_words
+from eddyline.kernels.requests.block_building import number_words
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.search import IndexLayout, IndexPricing, PatternLoad
 from eddyline.state.columns import Ints
@@ -64,7 +65,8 @@ class Adjustment:
         self.changes = 0
         #: What the last search was made for.
         self._seen: SearchInputs | None = None
-        #: Distinct values per grouping column, the id up to which rows were looked at for them, and how often that was done.
+        #: Distinct values per grouping column, the id up to which rows were looked at for them, and how often that was
+        #: done.
         self._values: list[int] = []
         self._counted_upto = 0
         self.counted = 0
@@ -72,7 +74,8 @@ class Adjustment:
         self._looked_upto = 0
 
     def note(self, pattern: int, requests: int, rows: float, batches: int) -> None:
-        """Requests of one pattern came; `rows` is the sum of the rows in their windows, `batches` how many scans would serve them."""
+        """Requests of one pattern came; `rows` is the sum of the rows in their windows, `batches` how many scans would
+        serve them."""
         self.counts[pattern] = self.counts.get(pattern, 0.0) + requests
         self.rows[pattern] = self.rows.get(pattern, 0.0) + rows
         self.batches[pattern] = self.batches.get(pattern, 0.0) + batches
@@ -87,12 +90,15 @@ class Adjustment:
 
     @property
     def due(self) -> bool:
-        return self.requests >= self.tuning.requests_between or (self.requests > 0 and self.epochs >= self.tuning.epochs_between)
+        return self.requests >= self.tuning.requests_between or (
+            self.requests > 0 and self.epochs >= self.tuning.epochs_between
+        )
 
     def choose(
         self, rows: TemplateRows, running: IndexLayout, window_rows: float, bits: tuple[int, ...] | None = None
     ) -> IndexLayout | None:
-        """Another configuration that pays for its migration, or another order of given bits; None: the running one stays."""
+        """Another configuration that pays for its migration, or another order of given bits; None: the running one
+        stays."""
         self.looks += 1
         came, self._looked_upto = max(rows.store.end - self._looked_upto, 1), rows.store.end
         # As many requests as one window length brings.
@@ -134,7 +140,9 @@ class Adjustment:
         if not self._values or came < 0 or came * self.tuning.new_share > end - first:
             nulls: Ints = rows.null_bits(first, end)
             lines = (rows.column(column, first, end) for column in range(rows.columns))
-            self._values = [max(1, len(number_words(words, nulls, column, end - first)[0])) for column, words in enumerate(lines)]
+            self._values = [
+                max(1, len(number_words(words, nulls, column, end - first)[0])) for column, words in enumerate(lines)
+            ]
             self._counted_upto = end
             self.counted += 1
         return self._values

@@ -1,9 +1,11 @@
-"""From pairs of requests and rows to answers, once per set of grouping columns: plain aggregates at once, others by the aggregation.
+"""From pairs of requests and rows to answers, once per set of grouping columns: plain aggregates at once, others by the
+aggregation.
 
-Answer   `Answering.tables(requests, request, ids)` groups the pairs by (request, chosen columns) and gives one table for all requests:
-         their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where not wanted). A request that groups
-         by nothing has one row, also without any pair; a grouped request without pairs has none. Where others have further rows of the
-         template, `parts` gives what the groups hold here, and `merged` makes the same tables of all parts.
+Answer   `Answering.tables(requests, request, ids)` groups the pairs by (request, chosen columns) and gives one table
+         for all requests: their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where
+         not wanted). A request that groups by nothing has one row, also without any pair; a grouped request without
+         pairs has none. Where others have further rows of the template, `parts` gives what the groups hold here, and
+         `merged` makes the same tables of all parts.
 State    The expressions of the template, compiled.
 Limits   Transient: every call begins with an empty aggregation.
 """
@@ -16,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT
-from eddyline.model.expression import Aggregate, ColumnKey, ColumnRef, Expression, columns_of
+from eddyline.model.expressions.expression import Aggregate, ColumnKey, ColumnRef, Expression, columns_of
 from eddyline.model.query import Emit, OutputColumn
 from eddyline.model.template import Template
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
-from eddyline.operators.evaluate import Compiled, Issues, compile_expression
+from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.template.direct import Direct, Reader, serves
 from eddyline.operators.template.precomputed import Precomputed
 from eddyline.operators.template.probes import Requests
@@ -38,7 +40,11 @@ _GROUPS, _WANTED, _KEY = "_groups", "_wanted", "_key_"
 
 class Answering:
     def __init__(
-        self, template: Template, keys: tuple[OutputColumn, ...], aggregates: tuple[OutputColumn, ...], rows: TemplateRows
+        self,
+        template: Template,
+        keys: tuple[OutputColumn, ...],
+        aggregates: tuple[OutputColumn, ...],
+        rows: TemplateRows,
     ) -> None:
         """`keys` and `aggregates` as the planner renamed their references."""
         self.template = template
@@ -70,7 +76,9 @@ class Answering:
     ) -> Sequence[pa.Array | pa.ChunkedArray]:
         """The columns of the answer of one request: per column whether it is a grouping column, and its number."""
         if self._direct is not None and len(ids):
-            found = self._direct.columns(wanted, self._chosen(int(requests.group_by[0])), request, ids, self._reader(issues))
+            found = self._direct.columns(
+                wanted, self._chosen(int(requests.group_by[0])), request, ids, self._reader(issues)
+            )
             if found is not None:
                 return found
         return self.picked(self.tables(requests, request, ids, issues), wanted)
@@ -126,13 +134,18 @@ class Answering:
         if mask not in self._configs:
             chosen = [self.keys[k] for k in self._chosen(mask)]
             groups = (_REQUEST, *(key.expression for key in chosen))
-            self._configs[mask] = AggregateConfig((OutputColumn(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0)
+            self._configs[mask] = AggregateConfig(
+                (OutputColumn(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0
+            )
         return Aggregation(self._configs[mask])
 
     def _results(self, aggregation: Aggregation | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
-        """The answers of the requests `asking`, which group by the columns of a mask; without an aggregation no row counts for them."""
+        """The answers of the requests `asking`, which group by the columns of a mask; without an aggregation no row
+        counts for them."""
         found = None if aggregation is None else aggregation.changes(0, issues)
-        return self._with_empty(None if found is None else self._complete(found, self._chosen(mask)), mask, asking, issues)
+        return self._with_empty(
+            None if found is None else self._complete(found, self._chosen(mask)), mask, asking, issues
+        )
 
     def _with_empty(self, found: pa.Table | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
         """The groups that were found; requests that group by nothing and have none get the aggregates of no row."""
@@ -149,7 +162,8 @@ class Answering:
     # -- answers in parts
 
     def parts(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
-        """What the groups of all requests hold here; a request that groups by nothing has a part also where no row counts."""
+        """What the groups of all requests hold here; a request that groups by nothing has a part also where no row
+        counts."""
         made = []
         for mask, chosen, asking in _by_groups(requests, request):
             aggregation = self._grouped(mask, request[chosen], ids[chosen], issues)
@@ -164,7 +178,11 @@ class Answering:
     def _part(self, held: pa.Table, mask: int, wanted: Ints) -> pa.Table:
         """What groups hold, with a column for every grouping column of the template."""
         numbers = np.asarray(held.column("key-0"))
-        columns = {REQUEST: pa.array(numbers), _GROUPS: pa.array(np.full(len(held), mask)), _WANTED: pa.array(wanted[numbers])}
+        columns = {
+            REQUEST: pa.array(numbers),
+            _GROUPS: pa.array(np.full(len(held), mask)),
+            _WANTED: pa.array(wanted[numbers]),
+        }
         for k, output in enumerate(self.keys):
             at = self._chosen(mask).index(k) + 1 if mask >> k & 1 else None
             columns[f"{_KEY}{k}"] = pa.nulls(len(held), output.type.arrow) if at is None else held.column(f"key-{at}")
@@ -172,7 +190,8 @@ class Answering:
         return pa.table(columns | {name: held.column(name) for name in rest})
 
     def merged(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
-        """The answers of requests from the parts of all shards that have rows of the template, as `tables` gives them."""
+        """The answers of requests from the parts of all shards that have rows of the template, as `tables` gives
+        them."""
         given = [part for part in parts if part.num_rows]
         if not given:
             return self.schema.empty_table()

@@ -1,11 +1,11 @@
 """Sealed blocks of a template's rows, clustered by address.
 
-Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some columns together
-         (`Together`). `build` clusters one block; `IndexBlock.pairs` lets probes read it.
+Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some
+         columns together (`Together`). `build` clusters one block; `IndexBlock.pairs` lets probes read it.
 State    A block holds copies of ids, key words and null bits of its rows, and one offset per address.
-Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*), unless they are very
-         many. Of such columns those that are asked for by ranges are cut at quantiles of the block (*range*), the rest are hashed. Codes
-         and cuts are in the order of the words.
+Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*),
+         unless they are very many. Of such columns those that are asked for by ranges are cut at quantiles of the block
+         (*range*), the rest are hashed. Codes and cuts are in the order of the words.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels import request_blocks as tables
-from eddyline.kernels import requests as kernels
-from eddyline.kernels.block_building import add_field, cluster_rows, code_rows, number_words
 from eddyline.kernels.hashing import mix_all
-from eddyline.operators.keys import combined
+from eddyline.kernels.requests import request_blocks as tables
+from eddyline.kernels.requests import requests as kernels
+from eddyline.kernels.requests.block_building import add_field, cluster_rows, code_rows, number_words
+from eddyline.operators.stream.keys import combined
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.visits import Visits
 from eddyline.state.columns import Ints
@@ -31,7 +31,8 @@ from eddyline.tuning import TemplateTuning
 
 @dataclass(slots=True)
 class Located:
-    """Where probes of one pattern look: the fixed part of each address, probes that the block can hold, and the open bits."""
+    """Where probes of one pattern look: the fixed part of each address, probes that the block can hold, and the open
+    bits."""
 
     address: Ints
     alive: npt.NDArray[np.bool_]
@@ -47,7 +48,8 @@ Spans = Mapping[int, tuple[Ints, Ints]]
 
 @dataclass(slots=True)
 class Codes:
-    """The codes of rows: one line per column, -1 for nulls; and the distinct words of each column in order, None where they are many."""
+    """The codes of rows: one line per column, -1 for nulls; and the distinct words of each column in order, None where
+    they are many."""
 
     rows: npt.NDArray[np.int32]
     distinct: list[Ints | None]
@@ -79,7 +81,7 @@ class Addresses(Protocol):
     bits: int
 
     def describe(self, line: Ints) -> None:
-        """Write how words become addresses into the line of a block table (`kernels/request_blocks.py`)."""
+        """Write how words become addresses into the line of a block table (`kernels/requests/request_blocks.py`)."""
 
     def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located: ...
 
@@ -135,7 +137,13 @@ class Field:
         """The numbers of a field in a block table's line."""
         values = self.codes if self.codes is not None else self.cuts
         kind = tables.CODES if self.codes is not None else tables.HASHED if self.cuts is None else tables.CUTS
-        line[:] = self.bits, self.shift, kind, 0 if values is None else values.ctypes.data, 0 if values is None else len(values)
+        line[:] = (
+            self.bits,
+            self.shift,
+            kind,
+            0 if values is None else values.ctypes.data,
+            0 if values is None else len(values),
+        )
 
     def numbered(self, codes: Ints) -> Ints:
         """Codes as fields: each code has its own, or each field has about the same number of neighbouring codes."""
@@ -146,7 +154,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Fields:
-    """The IMP index: `bits[c]` bits of the address for grouping column c. `order` has the columns from the lowest field to the highest."""
+    """The IMP index: `bits[c]` bits of the address for grouping column c. `order` has the columns from the lowest field
+    to the highest."""
 
     bits: tuple[int, ...]
     #: Columns that are asked for by ranges, as bits.
@@ -238,7 +247,8 @@ def _spread(
 
 @dataclass(frozen=True)
 class Together:
-    """One hash over some columns, for comparisons with `Fields`. It helps requests that fix all of them, and no others."""
+    """One hash over some columns, for comparisons with `Fields`. It helps requests that fix all of them, and no
+    others."""
 
     columns: tuple[int, ...]
     bits: int
@@ -281,7 +291,7 @@ class IndexBlock:
     rows: kernels.Clustered
     #: The id after the last row that it covers.
     stop: int
-    #: Short forms of the key words (`kernels/request_blocks.py`).
+    #: Short forms of the key words (`kernels/requests/request_blocks.py`).
     forms: npt.NDArray[np.uint16]
     least_room: int
 
@@ -302,21 +312,37 @@ class IndexBlock:
         return sum(array.nbytes for array in self.rows[:4]) + self.forms.nbytes
 
     def pairs(
-        self, pattern: int, columns: list[int], keys: Ints, spans: Spans, probes: Ints, low: Ints, high: Ints, visits: Visits
+        self,
+        pattern: int,
+        columns: list[int],
+        keys: Ints,
+        spans: Spans,
+        probes: Ints,
+        low: Ints,
+        high: Ints,
+        visits: Visits,
     ) -> list[tuple[Ints, Ints]]:
-        """Pairs (probe, row id); `keys` has one line per fixed column, `low` and `high` are the ids of each probe's window.
+        """Pairs (probe, row id); `keys` has one line per fixed column, `low` and `high` are the ids of each probe's
+        window.
 
         Rows beside a range may be among them.
         """
         at = self.addresses.locate(columns, keys, spans)
-        keys, probes, low, high = np.ascontiguousarray(keys[:, at.probe]), probes[at.probe], low[at.probe], high[at.probe]
+        keys, probes, low, high = (
+            np.ascontiguousarray(keys[:, at.probe]),
+            probes[at.probe],
+            low[at.probe],
+            high[at.probe],
+        )
         made: list[tuple[Ints, Ints]] = []
         fixed, asking = np.array(columns, np.int64), kernels.Probes(keys, low, high)
         places = kernels.ProbePlaces(at.address, at.alive, at.free, at.low_free)
         begin, room = 0, self.least_room
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count, runs, visited = kernels.read_addresses(self.rows, fixed, pattern, begin, asking, places, out_probe, out_row)
+            begin, count, runs, visited = kernels.read_addresses(
+                self.rows, fixed, pattern, begin, asking, places, out_probe, out_row
+            )
             visits.rows += visited
             visits.runs += runs
             made.append((probes[out_probe[:count]], out_row[:count]))
@@ -331,10 +357,14 @@ def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> 
     if not len(wanted):
         return clustered(addressing, words, nulls, np.arange(begin - first, stop - first), first, stop, rows.tuning)
     kept = np.flatnonzero(wanted)
-    return clustered(addressing, np.ascontiguousarray(words[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning)
+    return clustered(
+        addressing, np.ascontiguousarray(words[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning
+    )
 
 
-def clustered(addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning) -> IndexBlock:
+def clustered(
+    addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning
+) -> IndexBlock:
     """A block of rows with these words; `ids` are their distances from `first`."""
     shares = addressing.bits if isinstance(addressing, Fields) else (0,) * len(words)
     codes = Codes.of(words, nulls, [max(1 << bits, tuning.most_codes) for bits in shares])

@@ -1,10 +1,11 @@
 """Answers of plain aggregates over whole numbers: straight from the rows, without an aggregation that could go on.
 
-Answer   `Direct.table(columns, requests, request, ids)` groups rows by (request, columns) and gives the groups with their aggregates, as
-         the aggregation of standing queries would. None: a value is too large for it, or texts with equal hashes differ.
+Answer   `Direct.table(columns, requests, request, ids)` groups rows by (request, columns) and gives the groups with
+         their aggregates, as the aggregation of standing queries would. None: a value is too large for it, or texts
+         with equal hashes differ.
 State    None.
-Limits   COUNT, SUM, AVG, MIN and MAX of columns of whole numbers, and COUNT of any column (`serves`). Sums of absolute values stay below
-         2^53, where doubles are exact.
+Limits   COUNT, SUM, AVG, MIN and MAX of columns of whole numbers, and COUNT of any column (`serves`). Sums of absolute
+         values stay below 2^53, where doubles are exact.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.kernels.request_groups import count_groups, group_requests, group_rows, sum_groups
-from eddyline.kernels.whole_sums import read_means
-from eddyline.model.expression import Aggregate, Call, ColumnRef, Expression
+from eddyline.kernels.groups.whole_sums import read_means
+from eddyline.kernels.requests.request_groups import count_groups, group_requests, group_rows, sum_groups
+from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.operators.template.rows import TemplateRows
@@ -70,8 +71,11 @@ class Direct:
         self._over = [(aggregate, argument(aggregate)) for aggregate in found]
         self._open = [output.type.arrow for output in keys]
 
-    def table(self, schema: pa.Schema, chosen: list[int], count: int, request: Ints, ids: Ints, values: Reader) -> pa.Table | None:
-        """One row per group, in the order of requests, of which there are `count`; `values` computes an expression over rows.
+    def table(
+        self, schema: pa.Schema, chosen: list[int], count: int, request: Ints, ids: Ints, values: Reader
+    ) -> pa.Table | None:
+        """One row per group, in the order of requests, of which there are `count`; `values` computes an expression over
+        rows.
 
         There is at least one row.
         """
@@ -94,11 +98,14 @@ class Direct:
         ids: Ints,
         values: Reader,
     ) -> list[pa.Array] | None:
-        """The same for one request: the columns that it wants, (whether a grouping column, its number) each, and no others."""
+        """The same for one request: the columns that it wants, (whether a grouping column, its number) each, and no
+        others."""
         codes, first = self._groups(chosen, 1, request, ids)
         keys = self._keys(chosen, codes, first, ids, values) if chosen else {}
         numbers = [number for is_key, number in wanted if not is_key]
-        aggregates = None if keys is None else self._aggregates([self._over[n] for n in numbers], codes, len(first), ids)
+        aggregates = (
+            None if keys is None else self._aggregates([self._over[n] for n in numbers], codes, len(first), ids)
+        )
         if keys is None or aggregates is None:
             return None
         made = iter(aggregates)
@@ -116,7 +123,9 @@ class Direct:
             found = group_requests(request, count)
         return found
 
-    def _keys(self, chosen: list[int], codes: Ints, first: Ints, ids: Ints, values: Reader) -> dict[int, pa.Array] | None:
+    def _keys(
+        self, chosen: list[int], codes: Ints, first: Ints, ids: Ints, values: Reader
+    ) -> dict[int, pa.Array] | None:
         """The grouping columns of all groups; None: texts with equal hashes differ."""
         keys: dict[int, pa.Array] = {}
         for k in chosen:
@@ -172,14 +181,18 @@ def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: 
         return pa.Array.from_buffers(pa.float64(), len(counts), [mask, pa.py_buffer(_means(sums, counts))])
     found = sums if aggregate.function == "sum" else least if aggregate.function == "min" else greatest
     assert aggregate.type.numpy is not None
-    return pa.Array.from_buffers(aggregate.type.arrow, len(found), [mask, pa.py_buffer(found.astype(aggregate.type.numpy, copy=False))])
+    return pa.Array.from_buffers(
+        aggregate.type.arrow, len(found), [mask, pa.py_buffer(found.astype(aggregate.type.numpy, copy=False))]
+    )
 
 
 def _means(sums: Ints, counts: Ints) -> npt.NDArray[np.float64]:
     if (np.abs(sums) < 1 << 53).all():
         # Both are doubles: their quotient is rounded once.
         return sums / np.maximum(counts, 1)
-    found: npt.NDArray[np.float64] = read_means(np.arange(len(sums)), np.stack([sums, sums >> 63], axis=1), counts, _UNITS)
+    found: npt.NDArray[np.float64] = read_means(
+        np.arange(len(sums)), np.stack([sums, sums >> 63], axis=1), counts, _UNITS
+    )
     return found
 
 

@@ -1,24 +1,28 @@
 """Access path *imp*: sealed blocks of rows, clustered by an address with a few bits of each grouping column.
 
-Answer   `pairs(requests)`: in every sealed block a probe computes the fields of the columns that it fixes and reads one run of rows per
-         combination of the bits that it leaves open. The newest rows are scanned until that has cost as much as clustering them.
+Answer   `pairs(requests)`: in every sealed block a probe computes the fields of the columns that it fixes and reads one
+         run of rows per combination of the bits that it leaves open. The newest rows are scanned until that has cost as
+         much as clustering them.
 
-             address of a row      | field of c | field of b | field of a |      a probe that fixes b reads 2^(bits of c) runs;
-                                                                                 the lowest open field makes runs longer, not more
+             address of a row      | field of c | field of b | field of a |      a probe that fixes b reads 2^(bits of
+             c) runs;
+                                                                                 the lowest open field makes runs
+                                                                                 longer, not more
 
-State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is first read. Rows behind
-         the last full block lie in *pieces*, smaller blocks: a new piece takes in those before it that have no more rows than it has
-         itself, so that there are few of them and a row is clustered a few times.
-         `reconfigure` changes the configuration: blocks built before are rebuilt a few at a time by `rebuild`, and are read as they are
-         until then.
-Limits   Ids must not change: `forget` drops all blocks where they do. A pattern that the configuration does not help is scanned.
+State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is
+         first read. Rows behind the last full block lie in *pieces*, smaller blocks: a new piece takes in those before
+         it that have no more rows than it has itself, so that there are few of them and a row is clustered a few times.
+         `reconfigure` changes the configuration: blocks built before are rebuilt a few at a time by `rebuild`, and are
+         read as they are until then.
+Limits   Ids must not change: `forget` drops all blocks where they do. A pattern that the configuration does not help is
+         scanned.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.request_blocks import Alone, read_blocks
+from eddyline.kernels.requests.request_blocks import Alone, read_blocks
 from eddyline.operators.template.blocks import Addressing, FieldAddresses, Fields, IndexBlock, build
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
@@ -108,7 +112,9 @@ class Imp:
             self._nbytes = sum(block.nbytes for block in self.blocks.values())
         return self._nbytes
 
-    def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def pairs(
+        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
+    ) -> tuple[Ints, Ints]:
         """Pairs (probe, row id) of one selection pattern; rows beside a range may be among them."""
         if not len(probes) or not self.addressing.helps(pattern, ranged):
             return self._scan.pairs(requests, pattern, ranged, probes, low, high)
@@ -166,11 +172,19 @@ class Imp:
             room *= 2
         return made
 
-    def _by_ranges(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> list[tuple[Ints, Ints]]:
+    def _by_ranges(
+        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
+    ) -> list[tuple[Ints, Ints]]:
         """Probes with ranges read block after block."""
         columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
-        keys = np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
-        bounds = {c: (requests.lows[c][probes], requests.highs[c][probes]) for c in range(self.rows.columns) if ranged >> c & 1}
+        keys = (
+            np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
+        )
+        bounds = {
+            c: (requests.lows[c][probes], requests.highs[c][probes])
+            for c in range(self.rows.columns)
+            if ranged >> c & 1
+        }
         made: list[tuple[Ints, Ints]] = []
         for first, block in sorted(self.blocks.items()):
             asking = np.flatnonzero((low < block.stop) & (high > first) & (low < high))
@@ -178,7 +192,9 @@ class Imp:
                 continue
             if block.addressing.helps(pattern, ranged):
                 spans = {c: (least[asking], most[asking]) for c, (least, most) in bounds.items()}
-                made += block.pairs(pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits)
+                made += block.pairs(
+                    pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits
+                )
             else:
                 made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, block.stop))
         return made

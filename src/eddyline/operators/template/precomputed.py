@@ -1,12 +1,12 @@
 """Access path *precomputed*: the finest groups of the whole window, kept up to date, and an index over their keys.
 
-Answer   `Precomputed.table(requests, low, high)` answers requests that all ask for the same rows, those with ids from `low` to `high`: rows
-         that came since the last answer enter their groups, rows that have left the window leave them, and the groups that a request
-         wants are added up. None: other rows are asked for, or it does not pay yet.
-State    Per group its key words, rows and sums; per row of the window its group and what it brought. Nothing until requests have cost as
-         much as making the groups does.
-Limits   COUNT, SUM and AVG of whole numbers below 2^31, which can be taken back exactly. Windows move forward. Texts whose hashes collide
-         end it.
+Answer   `Precomputed.table(requests, low, high)` answers requests that all ask for the same rows, those with ids from
+         `low` to `high`: rows that came since the last answer enter their groups, rows that have left the window leave
+         them, and the groups that a request wants are added up. None: other rows are asked for, or it does not pay yet.
+State    Per group its key words, rows and sums; per row of the window its group and what it brought. Nothing until
+         requests have cost as much as making the groups does.
+Limits   COUNT, SUM and AVG of whole numbers below 2^31, which can be taken back exactly. Windows move forward. Texts
+         whose hashes collide end it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.kernels.request_blocks import Alone, read_blocks, scan_each
-from eddyline.kernels.request_groups import group_rows
-from eddyline.kernels.standing_groups import Groups, chain_groups, enter_groups, leave_groups, merge_groups
-from eddyline.model.expression import Aggregate, Expression
+from eddyline.kernels.groups.standing_groups import Groups, chain_groups, enter_groups, leave_groups, merge_groups
+from eddyline.kernels.requests.request_blocks import Alone, read_blocks, scan_each
+from eddyline.kernels.requests.request_groups import group_rows
+from eddyline.model.expressions.expression import Aggregate, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.operators.template.blocks import Fields, IndexBlock, clustered
@@ -83,12 +83,16 @@ class Precomputed:
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in self._groups) + sum(c.codes.nbytes + c.values.nbytes + c.valid.nbytes for c in self._brought)
+        return sum(a.nbytes for a in self._groups) + sum(
+            c.codes.nbytes + c.values.nbytes + c.valid.nbytes for c in self._brought
+        )
 
     def pays(self, requests: int, low: int, high: int, otherwise: float, groups: float) -> bool:
-        """Whether requests for the rows low … high-1 are answered from groups; `otherwise` is the price of the best other path.
+        """Whether requests for the rows low … high-1 are answered from groups; `otherwise` is the price of the best
+        other path.
 
-        Groups are made, and moved, once requests would have saved what that costs; `groups` says how many there will be.
+        Groups are made, and moved, once requests would have saved what that costs; `groups` says how many there will
+        be.
         """
         tuning = self.rows.tuning
         if self.collided or low >= high:
@@ -109,7 +113,8 @@ class Precomputed:
     # -- rows come and leave
 
     def move(self, low: int, high: int, values: Values) -> bool:
-        """Let the groups hold the rows low … high-1, which are not before those that they hold; False: hashes of texts collide."""
+        """Let the groups hold the rows low … high-1, which are not before those that they hold; False: hashes of texts
+        collide."""
         if not self.stands:
             self._start(low)
             self.stands = True
@@ -140,7 +145,10 @@ class Precomputed:
         ids = chosen + first
         words = np.ascontiguousarray(self.rows.words(list(range(self.rows.columns)), first, end)[:, chosen])
         nulls = self.rows.null_bits(first, end)[chosen]
-        brought, valid = np.zeros((len(self.summed), len(ids)), np.int64), np.ones((len(self.summed), len(ids)), np.bool_)
+        brought, valid = (
+            np.zeros((len(self.summed), len(ids)), np.int64),
+            np.ones((len(self.summed), len(ids)), np.bool_),
+        )
         for line, column in enumerate(self.summed):
             given = self.rows.values(column, ids)
             brought[line] = as_plain(given, self.rows.store.types[column])
@@ -181,10 +189,14 @@ class Precomputed:
         for pattern, _, probes in requests.patterns():
             everything = np.zeros(len(probes), np.int64), np.full(len(probes), self.count)
             if not pattern:
-                made.append((np.repeat(requests.request[probes], self.count), np.tile(np.arange(self.count), len(probes))))
+                made.append(
+                    (np.repeat(requests.request[probes], self.count), np.tile(np.arange(self.count), len(probes)))
+                )
                 continue
             columns = np.array([c for c in range(len(self.keys)) if pattern >> c & 1], np.int64)
-            asking = Alone(columns, pattern, np.stack([requests.words[c][probes] for c in columns.tolist()]), *everything)
+            asking = Alone(
+                columns, pattern, np.stack([requests.words[c][probes] for c in columns.tolist()]), *everything
+            )
             covered = 0
             if addressing.helps(pattern, 0) and self.count >= self.rows.tuning.block_rows >> 4:
                 block, table = self._indexed(addressing)
@@ -196,7 +208,9 @@ class Precomputed:
         alive = self._groups.rows[group] > 0
         return request[alive], group[alive]
 
-    def _read(self, read: Callable[[int, Ints, Ints], tuple[int, int]], requests: Requests, probes: Ints) -> list[tuple[Ints, Ints]]:
+    def _read(
+        self, read: Callable[[int, Ints, Ints], tuple[int, int]], requests: Requests, probes: Ints
+    ) -> list[tuple[Ints, Ints]]:
         made: list[tuple[Ints, Ints]] = []
         begin, room = 0, self.rows.tuning.least_room
         while begin < len(probes):
@@ -208,18 +222,29 @@ class Precomputed:
 
     def _indexed(self, addressing: Fields) -> tuple[IndexBlock, Ints]:
         """The groups clustered by address; those that came since are scanned until they are a quarter."""
-        if self._index is None or self._index[0].addressing != addressing or 4 * (self.count - self._index[0].stop) > self.count:
-            words, nulls = np.ascontiguousarray(self._groups.words[:, : self.count]), self._groups.nulls[: self.count].copy()
+        if (
+            self._index is None
+            or self._index[0].addressing != addressing
+            or 4 * (self.count - self._index[0].stop) > self.count
+        ):
+            words, nulls = (
+                np.ascontiguousarray(self._groups.words[:, : self.count]),
+                self._groups.nulls[: self.count].copy(),
+            )
             block = clustered(addressing, words, nulls, np.arange(self.count), 0, self.count, self.rows.tuning)
             self._index = block, block.line(len(self.keys)).reshape(1, -1)
         return self._index
 
     def table(self, schema: pa.Schema, chosen: list[int], request: Ints, group: Ints, values: Values) -> pa.Table:
-        """The groups of requests added up by their grouping columns: one row each, in the order of requests. There is at least one."""
+        """The groups of requests added up by their grouping columns: one row each, in the order of requests. There is
+        at least one."""
         columns, mask = np.array(chosen, np.int64), sum(1 << k for k in chosen)
         codes, first = group_rows(request, group, self._groups.words, self._groups.nulls, columns, mask)
         ids = self._groups.newest[group[first]]
-        keys = [values(o.expression, ids) if k in chosen else pa.nulls(len(ids), o.type.arrow) for k, o in enumerate(self.keys)]
+        keys = [
+            values(o.expression, ids) if k in chosen else pa.nulls(len(ids), o.type.arrow)
+            for k, o in enumerate(self.keys)
+        ]
         # -0.0 and 0.0 are one group, whose value is 0.0.
         keys = [pc.add(key, 0.0) if o.type.name == "DOUBLE" else key for key, o in zip(keys, self.keys, strict=True)]
         rows, counts, sums = merge_groups(self._groups, group, codes, len(first))

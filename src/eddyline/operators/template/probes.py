@@ -1,12 +1,13 @@
 """Requests as columns, and the probes that find their rows.
 
-Answer   `Requests` holds many requests to one template as arrays: instants, windows, grouping columns, wanted aggregates, and the
-         *probes* that they send. A probe fixes some grouping columns to one value each; a request with IN lists sends one probe per
-         combination of values, so that a row matches at most one probe of a request. A probe may also keep some columns within a
-         range. `patterns` gives the probes by the columns that they fix and keep within ranges.
+Answer   `Requests` holds many requests to one template as arrays: instants, windows, grouping columns, wanted
+         aggregates, and the *probes* that they send. A probe fixes some grouping columns to one value each; a request
+         with IN lists sends one probe per combination of values, so that a row matches at most one probe of a request.
+         A probe may also keep some columns within a range. `patterns` gives the probes by the columns that they fix and
+         keep within ranges.
 State    None.
-Limits   Ranges of whole numbers, dates and times are ranges of words; other conditions beyond equality (`tests`) are tested row by
-         row. Streams of requests have neither.
+Limits   Ranges of whole numbers, dates and times are ranges of words; other conditions beyond equality (`tests`) are
+         tested row by row. Streams of requests have neither.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ import pyarrow as pa
 from eddyline.model.datatypes import DataType
 from eddyline.model.template import Request, RequestCondition, RequestStream, Template, window_size
 from eddyline.model.window import Rows
-from eddyline.operators.keys import key_words
+from eddyline.operators.stream.keys import key_words
 from eddyline.state.columns import Ints
 
-#: From this bit on, the columns with ranges follow the fixed columns in one number: a template has fewer grouping columns.
+#: From this bit on, the columns with ranges follow the fixed columns in one number: a template has fewer grouping
+#: columns.
 _RANGED = 32
 #: Types whose words are in the order of their values.
 _ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})
@@ -56,13 +58,15 @@ class Requests:
     values: list[pa.Array | None]
     #: Further conditions: request number and condition.
     tests: list[tuple[int, RequestCondition]] = field(default_factory=list)
-    #: Per probe the columns with a range as bits, and per grouping column the least and the greatest word; None: no probe has a range.
+    #: Per probe the columns with a range as bits, and per grouping column the least and the greatest word; None: no
+    #: probe has a range.
     ranged: Ints | None = None
     lows: list[Ints] = field(default_factory=list)
     highs: list[Ints] = field(default_factory=list)
 
     def patterns(self) -> Iterator[tuple[int, int, Ints]]:
-        """The sets of fixed columns and of columns with ranges that occur, as bits, with the numbers of their probes."""
+        """The sets of fixed columns and of columns with ranges that occur, as bits, with the numbers of their
+        probes."""
         if len(self.fixed) == 1:
             yield int(self.fixed[0]), 0 if self.ranged is None else int(self.ranged[0]), _FIRST
             return
@@ -180,7 +184,9 @@ def _wanted(columns: tuple[tuple[bool, int], ...]) -> int:
 
 def _ends(spans: list[dict[int, tuple[int, int]]], keys: int) -> tuple[list[Ints], list[Ints]]:
     """Per grouping column the least and the greatest word of each probe."""
-    ends = [np.array([span.get(k, (_LEAST, _GREATEST)) for span in spans], np.int64).reshape(-1, 2) for k in range(keys)]
+    ends = [
+        np.array([span.get(k, (_LEAST, _GREATEST)) for span in spans], np.int64).reshape(-1, 2) for k in range(keys)
+    ]
     return [np.ascontiguousarray(e[:, 0]) for e in ends], [np.ascontiguousarray(e[:, 1]) for e in ends]
 
 
@@ -274,7 +280,9 @@ def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requ
     return requests, good, reasons
 
 
-def _read_lists(given: pa.Array, find: object, what: str, mask: Ints, good: npt.NDArray[np.bool_], reasons: list[str]) -> None:
+def _read_lists(
+    given: pa.Array, find: object, what: str, mask: Ints, good: npt.NDArray[np.bool_], reasons: list[str]
+) -> None:
     """Comma lists of names to bits; each distinct text is read once."""
     encoded = given.dictionary_encode()
     codes = np.asarray(encoded.indices.fill_null(-1))

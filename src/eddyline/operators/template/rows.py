@@ -1,9 +1,10 @@
 """The stored rows of a template, as its access paths see them.
 
-Answer   `ranges` turns instants and windows of requests into ranges of row ids; `words`, `nulls` and `wanted` give key words, null bits and
-         membership of a stretch of ids as views; `values` gathers payload.
+Answer   `ranges` turns instants and windows of requests into ranges of row ids; `words`, `nulls` and `wanted` give key
+         words, null bits and membership of a stretch of ids as views; `values` gathers payload.
 State    None: the rows lie in the stream's shared store, their key words in `words.py`.
-Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers tell how many rows came up to an instant.
+Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers tell how many rows came
+         up to an instant.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.operators.reading import ReadPosition
+from eddyline.operators.stream.reading import ReadPosition
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import FixedColumn, Ints
@@ -104,7 +105,8 @@ class TemplateRows:
         return probe, ids
 
     def plain(self, column: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
-        """A payload column of fixed width and where it has values (empty: everywhere), both from the store's base on; views."""
+        """A payload column of fixed width and where it has values (empty: everywhere), both from the store's base on;
+        views."""
         found = self.store.columns[column]
         assert isinstance(found, FixedColumn)
         return found.values, _EVERY if found.valid is None else found.valid

@@ -1,8 +1,8 @@
 """Access path *scan*: every row of the window looks up the requests that it matches.
 
-Answer   `pairs(requests)`: the requests of one selection pattern are hashed, and each row of the stretch that any of them covers
-         probes them once. A pattern without a fixed column takes whole ranges of rows. Requests that share nothing (`shared` is off), and
-         one that is alone, each compare the rows of their own window.
+Answer   `pairs(requests)`: the requests of one selection pattern are hashed, and each row of the stretch that any of
+         them covers probes them once. A pattern without a fixed column takes whole ranges of rows. Requests that share
+         nothing (`shared` is off), and one that is alone, each compare the rows of their own window.
 State    None.
 Limits   Reads all rows of the longest window, however few match.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels import requests as kernels
-from eddyline.kernels.request_blocks import Alone, scan_each
+from eddyline.kernels.requests import requests as kernels
+from eddyline.kernels.requests.request_blocks import Alone, scan_each
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.visits import Visits
@@ -27,14 +27,20 @@ class Scan:
         #: Whether requests share a scan.
         self.shared = True
 
-    def pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Pairs (probe, row id), the probes as numbers of `requests`; `low` and `high` are the ids of each probe's window."""
-        return self.stretch(requests, pattern, ranged, probes, low, high, int(low.min(initial=0)), int(high.max(initial=0)))
+    def pairs(
+        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
+    ) -> tuple[Ints, Ints]:
+        """Pairs (probe, row id), the probes as numbers of `requests`; `low` and `high` are the ids of each probe's
+        window."""
+        return self.stretch(
+            requests, pattern, ranged, probes, low, high, int(low.min(initial=0)), int(high.max(initial=0))
+        )
 
     def stretch(
         self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints, first: int, end: int
     ) -> tuple[Ints, Ints]:
-        """The same for the rows first … end-1 only. Ranges may let more rows through: `TemplateRows.within` has the last word."""
+        """The same for the rows first … end-1 only. Ranges may let more rows through: `TemplateRows.within` has the
+        last word."""
         low, high = np.maximum(low, first), np.minimum(high, end)
         if len(probes) == 1:
             first, end = int(low[0]), int(high[0])
@@ -53,7 +59,9 @@ class Scan:
         if pattern == 0:
             return self._ranges(probes, low, high, first, wanted)
         columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
-        stretch = kernels.RequestStretch(self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first)
+        stretch = kernels.RequestStretch(
+            self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first
+        )
         keys = np.stack([requests.words[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
         asking = kernels.Probes(keys, low, high)
@@ -67,7 +75,15 @@ class Scan:
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
 
     def _each(
-        self, requests: Requests, pattern: int, probes: Ints, low: Ints, high: Ints, first: int, end: int, wanted: npt.NDArray[np.bool_]
+        self,
+        requests: Requests,
+        pattern: int,
+        probes: Ints,
+        low: Ints,
+        high: Ints,
+        first: int,
+        end: int,
+        wanted: npt.NDArray[np.bool_],
     ) -> tuple[Ints, Ints]:
         """Every probe compares the rows of its own window."""
         keys, asking = self.rows.keys, alone(requests, pattern, self.rows, probes, low, high)
@@ -75,13 +91,19 @@ class Scan:
         begin, room = 0, self.rows.tuning.room(len(probes))
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count, visited = scan_each(keys.words, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row)
+            begin, count, visited = scan_each(
+                keys.words, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row
+            )
             self.visits.rows += visited
             made.append((probes[out_probe[:count]], out_row[:count]))
             room *= 2
-        return made[0] if len(made) == 1 else (np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made]))
+        return (
+            made[0] if len(made) == 1 else (np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made]))
+        )
 
-    def _one(self, requests: Requests, ranged: int, probe: int, low: int, high: int, wanted: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    def _one(
+        self, requests: Requests, ranged: int, probe: int, low: int, high: int, wanted: npt.NDArray[np.bool_]
+    ) -> tuple[Ints, Ints]:
         """The rows low … high-1 within the ranges of one probe: whole columns are compared."""
         here = self.rows.null_bits(low, high) & ranged == 0
         for column in [c for c in range(self.rows.columns) if ranged >> c & 1]:

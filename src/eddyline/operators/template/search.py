@@ -1,7 +1,8 @@
 """What the tuning of a template asks of the planner.
 
-Answer   `IndexPricing` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a migration, `scanned`
-         and `read` price the two access paths of one pattern. Prices are seconds for all requests that are given.
+Answer   `IndexPricing` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a
+         migration, `scanned` and `read` price the two access paths of one pattern. Prices are seconds for all requests
+         that are given.
 Limits   The protocol only: `plan/index_choice/templates.py` has the numbers.
 """
 
@@ -13,7 +14,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class PatternLoad:
-    """Requests that fix these columns (as bits): how many, how many rows the window of one has, and in how many batches they came."""
+    """Requests that fix these columns (as bits): how many, how many rows the window of one has, and in how many batches
+    they came."""
 
     columns: int
     requests: float
@@ -36,7 +38,9 @@ class Found:
 
 
 class IndexPricing(Protocol):
-    def best(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
+    def best(
+        self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None
+    ) -> Found:
         """The cheapest configuration, or the cheapest order of given bits."""
 
     def of(self, patterns: list[PatternLoad], values: list[int], layout: IndexLayout, window_rows: float) -> float: ...

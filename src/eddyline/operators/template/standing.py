@@ -1,7 +1,8 @@
 """A template that stands: a port on its stream's shared store, and requests answered from it.
 
-Answer   `answer(requests)` finds the (request, row) pairs through an access path, verifies what hashes only suggest, applies the other
-         conditions, and groups. `TemplatePort` keeps rows for the window, the history and requests that wait.
+Answer   `answer(requests)` finds the (request, row) pairs through an access path, verifies what hashes only suggest,
+         applies the other conditions, and groups. `TemplatePort` keeps rows for the window, the history and requests
+         that wait.
 State    The port, the index and its tuning. Rows lie in the stream's store and are not copied there.
 Limits   Instants lie below the frontier of the template's stream: the caller sees to that.
 Reading  docs/operators/templates.md
@@ -19,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Call, Expression, Literal, Literals, columns_of
+from eddyline.model.expressions.expression import Call, Expression, Literal, Literals, columns_of
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.model.template import RequestCondition, Template, window_size
 from eddyline.model.window import Range, Rows
-from eddyline.operators.evaluate import Issues, compile_predicate
+from eddyline.operators.expressions.evaluate import Issues, compile_predicate
 from eddyline.operators.join.port import Membership, Port
-from eddyline.operators.reading import timeline_name
-from eddyline.operators.stream import StreamState
+from eddyline.operators.stream.reading import timeline_name
+from eddyline.operators.stream.stream import StreamState
 from eddyline.operators.template.adjustment import Adjustment
 from eddyline.operators.template.answer import Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
@@ -48,7 +49,8 @@ from eddyline.tuning import TemplateTuning
 class TemplatePort(Port):
     """Keeps the rows that a request may still ask for."""
 
-    #: Requests that wait, or a stream of requests that is behind, may ask for instants back to here; None: nothing is behind.
+    #: Requests that wait, or a stream of requests that is behind, may ask for instants back to here; None: nothing is
+    #: behind.
     behind: int | None = None
     history = 0
     #: Forgets what is known of rows by their ids.
@@ -103,8 +105,12 @@ class StandingTemplate:
         self.port.history = template.history
         words = KeyWords(stream.store, [o.expression for o in keys], where if counted else None, self.tuning.portion)
         stream.ports.append(self.port)
-        window = template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
-        self.port.join(Membership(0, None if counted else where, window, start, template.name, template.source), stream.store)
+        window = (
+            template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
+        )
+        self.port.join(
+            Membership(0, None if counted else where, window, start, template.name, template.source), stream.store
+        )
         self.rows = TemplateRows(reader, words, len(keys), counted, tuning=self.tuning)
         self.keys = keys
         #: The grouping columns whose words are hashes, as bits.
@@ -127,7 +133,14 @@ class StandingTemplate:
         """The same template over some rows alone, which are in order."""
         stream = StreamState(self.stream.name, self.stream.types)
         found = StandingTemplate(
-            replace(self.template, index="scan"), *self._given, stream, self.start, self.price, self.issues, self.port.route, self.tuning
+            replace(self.template, index="scan"),
+            *self._given,
+            stream,
+            self.start,
+            self.price,
+            self.issues,
+            self.port.route,
+            self.tuning,
         )
         places = np.arange(len(ts))
         stream.admit(rows, ts, places, routes)
@@ -141,13 +154,17 @@ class StandingTemplate:
     @property
     def address_bits(self) -> tuple[int, ...] | None:
         """Bits of the index per grouping column; None: there is no such index."""
-        return self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
+        return (
+            self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
+        )
 
     @property
     def layout(self) -> IndexLayout | None:
         """The bits of the index and the order of its fields; None: there is no such index."""
         found = self.index.addressing if self.index is not None else None
-        return IndexLayout(found.bits, found.order or tuple(range(len(found.bits)))) if isinstance(found, Fields) else None
+        return (
+            IndexLayout(found.bits, found.order or tuple(range(len(found.bits)))) if isinstance(found, Fields) else None
+        )
 
     @property
     def nbytes(self) -> int:
@@ -176,7 +193,8 @@ class StandingTemplate:
         self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
 
     def _from_groups(self, requests: Requests) -> pa.Table | None:
-        """The answers from groups that are kept up to date; None: rows are looked at, where that is cheaper or these do not serve."""
+        """The answers from groups that are kept up to date; None: rows are looked at, where that is cheaper or these do
+        not serve."""
         made = self.precomputed
         whole = window_size(self.template.window)
         if made is None or requests.ranged is not None or requests.tests or not (requests.size == whole).all():
@@ -234,10 +252,14 @@ class StandingTemplate:
             probe, ids = self._verified(requests, pattern, probe, ids)
             made.append((requests.request[probe], ids))
         none = np.empty(0, np.int64)
-        request, ids = made[0] if len(made) == 1 else tuple(np.concatenate([none, *(m[at] for m in made)]) for at in (0, 1))
+        request, ids = (
+            made[0] if len(made) == 1 else tuple(np.concatenate([none, *(m[at] for m in made)]) for at in (0, 1))
+        )
         return self._tested(requests, request, ids)
 
-    def _pairs(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    def _pairs(
+        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
+    ) -> tuple[Ints, Ints]:
         window = float(high[0] - low[0]) if len(low) == 1 else float(np.maximum(high - low, 0).sum())
         batches = 1 if self.batched else len(probes)
         self.adjustment.note(pattern | ranged, len(probes), window, batches)
@@ -245,7 +267,9 @@ class StandingTemplate:
         if self.index is not None and self.index.addressing.helps(pattern, ranged):
             self.index.serve_ranges(ranged)
             path = (
-                "index" if self.template.index != "auto" or self._index_is_cheaper(requests, pattern, ranged, probes, low, high) else "scan"
+                "index"
+                if self.template.index != "auto" or self._index_is_cheaper(requests, pattern, ranged, probes, low, high)
+                else "scan"
             )
         self.paths[path] = self.paths.get(path, 0) + len(probes)
         chosen = self.scan if path == "scan" or self.index is None else self.index
@@ -253,14 +277,18 @@ class StandingTemplate:
         found = chosen.pairs(requests, pattern, ranged, probes, low, high)
         return self.rows.within(requests, ranged, *found) if ranged else found
 
-    def _index_is_cheaper(self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints) -> bool:
+    def _index_is_cheaper(
+        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
+    ) -> bool:
         layout = self.layout
         assert self.index is not None and layout is not None
         # A range costs as much as one request per field that it covers, each of which fixes the column.
         covered = self.index.covered(requests, ranged, probes)
         rows = float(high.max(initial=0) - low.min(initial=0))
         asked = PatternLoad(pattern | ranged, len(probes) * covered, rows)
-        scanned = self.price.scanned(PatternLoad(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes))))
+        scanned = self.price.scanned(
+            PatternLoad(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes)))
+        )
         return self.price.read(asked, self.adjustment.values(self.rows), layout) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
@@ -305,7 +333,8 @@ class StandingTemplate:
     # -- epochs
 
     def after_epoch(self) -> None:
-        """Purge the index, look at what was asked, rebuild a few blocks. A template that was not asked yet does nothing."""
+        """Purge the index, look at what was asked, rebuild a few blocks. A template that was not asked yet does
+        nothing."""
         self.adjustment.after_epoch(self.stream.store.end)
         index = self.index
         if not self.rows.keys.upto:
@@ -329,7 +358,11 @@ class StandingTemplate:
 
     def saved(self) -> dict[str, object]:
         layout = self.layout
-        found = {"bits": None, "order": None} if layout is None else {"bits": list(layout.bits), "order": list(layout.order)}
+        found = (
+            {"bits": None, "order": None}
+            if layout is None
+            else {"bits": list(layout.bits), "order": list(layout.order)}
+        )
         return {**found, "tuning": self.adjustment.saved(), "answered": self.answered}
 
     def restore(self, saved: dict[str, object]) -> None:
@@ -359,7 +392,11 @@ def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | N
 
 
 def _as_expression(condition: RequestCondition, key: OutputColumn) -> Expression:
-    if condition.kind == "in" and len(condition.values) > 1 and not any(v is None or isinstance(v, Call) for v in condition.values):
+    if (
+        condition.kind == "in"
+        and len(condition.values) > 1
+        and not any(v is None or isinstance(v, Call) for v in condition.values)
+    ):
         return Call("in", (key.expression, Literals(condition.values, key.type)), BOOLEAN)
     values = tuple(v if isinstance(v, Call) else Literal(v, key.type) for v in condition.values)
     if condition.kind == "null":

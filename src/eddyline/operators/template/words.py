@@ -1,8 +1,10 @@
 """Key words of a template's rows, worked out when the template is asked.
 
-Answer   `catch_up(end)` works out the words of the rows below an id that are not known yet; `of` gives those of a stretch of rows.
-State    Per grouping column one word for every row since the store's first, one number per row with the bits of the columns that are null,
-         and, where a ROWS template has a condition, whether it holds. A template that is not asked has none of these.
+Answer   `catch_up(end)` works out the words of the rows below an id that are not known yet; `of` gives those of a
+         stretch of rows.
+State    Per grouping column one word for every row since the store's first, one number per row with the bits of the
+         columns that are null, and, where a ROWS template has a condition, whether it holds. A template that is not
+         asked has none of these.
 Limits   Row ids must not change: `forget` drops everything where they do.
 """
 
@@ -13,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.model.expression import Expression
-from eddyline.operators.evaluate import Compiled, compile_expression
-from eddyline.operators.keys import key_words
+from eddyline.model.expressions.expression import Expression
+from eddyline.operators.expressions.evaluate import Compiled, compile_expression
+from eddyline.operators.stream.keys import key_words
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
 
@@ -72,7 +74,9 @@ class KeyWords:
     def _work_out(self, first: int, stop: int) -> None:
         ids = np.arange(first, stop)
         here = slice(first - self.base, stop - self.base)
-        needed = {at for compiled, _ in self._keys for at in compiled.columns} | set(self._holds.columns if self._holds is not None else ())
+        needed = {at for compiled, _ in self._keys for at in compiled.columns} | set(
+            self._holds.columns if self._holds is not None else ()
+        )
         columns = {at: self.store.gather(at[1], ids) for at in needed}
         self.nulls[here] = 0
         for number, (compiled, expression) in enumerate(self._keys):

@@ -1,7 +1,7 @@
 """All configurations that share out a number of bits: how many there are, and in batches.
 
-Answer   `count(caps, bits)` says how many vectors with 0 <= b_i <= caps[i] sum up to `bits`; without caps that is C(N + B - 1, B).
-         `batches(lows, caps, bits)` makes them, a few ten thousand at a time.
+Answer   `count(caps, bits)` says how many vectors with 0 <= b_i <= caps[i] sum up to `bits`; without caps that is C(N +
+         B - 1, B). `batches(lows, caps, bits)` makes them, a few ten thousand at a time.
 State    None.
 Limits   Memory for one batch per attribute.
 """
@@ -53,6 +53,9 @@ def _extend(prefixes: Bits, left: Bits, caps: tuple[int, ...], low: int) -> Iter
         fits = (left - own >= least) & (left - own <= after)
         grown.append(np.column_stack([prefixes[fits], np.full(int(fits.sum()), own, np.int64)]))
         rest.append(left[fits] - own)
-    together, remaining = np.concatenate(grown or [np.zeros((0, prefixes.shape[1] + 1), np.int64)]), np.concatenate(rest or [left[:0]])
+    together, remaining = (
+        np.concatenate(grown or [np.zeros((0, prefixes.shape[1] + 1), np.int64)]),
+        np.concatenate(rest or [left[:0]]),
+    )
     for first in range(0, len(remaining), BATCH):
         yield from _extend(together[first : first + BATCH], remaining[first : first + BATCH], caps[1:], low)

@@ -1,14 +1,16 @@
 """The price of an index configuration: CPU seconds per second.
 
-Answer   `IndexCostModel.prices(configurations)` for many configurations at once (one per row, one column per attribute):
+Answer   `IndexCostModel.prices(configurations)` for many configurations at once (one per row, one column per
+         attribute):
 
-             row_rate · N_A · hash  +  request_rate · Σ_p F_p (2^(B − B_p) · run  +  rows_p · visit · ∏_{a in p} share_a(b_a))
+             row_rate · N_A · hash  +  request_rate · Σ_p F_p (2^(B − B_p) · run  +  rows_p · visit · ∏_{a in p}
+             share_a(b_a))
 
-         N_A is the number of attributes with bits, B the sum of all bits, B_p the bits of the attributes that pattern p fixes.
-         `Best` keeps the cheapest configuration; equal prices go to the one with fewer attributes.
+         N_A is the number of attributes with bits, B the sum of all bits, B_p the bits of the attributes that pattern p
+         fixes. `Best` keeps the cheapest configuration; equal prices go to the one with fewer attributes.
 State    `Best` holds one configuration.
-Limits   Every pattern of the workload uses the index. A pattern that is better answered by a scan is left out of the workload before. Runs
-         are counted as if free bits were never adjacent, which is an upper bound.
+Limits   Every pattern of the workload uses the index. A pattern that is better answered by a scan is left out of the
+         workload before. Runs are counted as if free bits were never adjacent, which is an upper bound.
 Reading  docs/operators/index.md
 """
 
@@ -19,8 +21,8 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.workload import Floats, Workload
-from eddyline.plan.index_costs import IndexCosts
 
 Bits = npt.NDArray[np.int64]
 
@@ -40,7 +42,8 @@ class IndexCostModel:
         masks = sorted({pattern.mask for pattern in workload.patterns})
         place = {mask: index for index, mask in enumerate(masks)}
         self.masks = np.array(masks, np.int64)
-        #: Per distinct set of attributes: seconds per second to look at the whole window, and to begin one run per request.
+        #: Per distinct set of attributes: seconds per second to look at the whole window, and to begin one run per
+        #: request.
         self.visits, self.runs = np.zeros(len(masks)), np.zeros(len(masks))
         for pattern in workload.patterns:
             self.visits[place[pattern.mask]] += workload.request_rate * pattern.frequency * pattern.rows * costs.visit

@@ -1,10 +1,12 @@
 """EPrune: leave out attributes that cannot pay for their hashing, then price every configuration of the others.
 
-Answer   `eprune` finds the cheapest configuration. `pruned` says which attributes it leaves out. `enumerate_all` prices everything.
+Answer   `eprune` finds the cheapest configuration. `pruned` says which attributes it leaves out. `enumerate_all` prices
+         everything.
 State    None.
-Limits   An attribute is left out only if every configuration with it has a cheaper one without it, which uses as many bits. The bits go to
-         the other attributes of the configuration, so these must be able to take them: where their values are too few, an attribute
-         that does not pay for itself can still be the best place for the bits, and is kept.
+Limits   An attribute is left out only if every configuration with it has a cheaper one without it, which uses as many
+         bits. The bits go to the other attributes of the configuration, so these must be able to take them: where their
+         values are too few, an attribute that does not pay for itself can still be the best place for the bits, and is
+         kept.
 Reading  docs/operators/index.md#searching
 """
 
@@ -48,7 +50,8 @@ def pruned(model: IndexCostModel) -> set[int]:
 
 
 def gain(model: IndexCostModel, place: int) -> float:
-    """The most that bits for this attribute can save: looking at rows and beginning runs, of all patterns that fix it."""
+    """The most that bits for this attribute can save: looking at rows and beginning runs, of all patterns that fix
+    it."""
     most = min(model.workload.caps[place], model.bits)
     asking = (model.masks >> place & 1).astype(bool)
     rows = float(model.visits[asking].sum()) * (1 - float(model.shares[place, most]))

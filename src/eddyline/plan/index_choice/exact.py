@@ -1,7 +1,7 @@
 """The exact search: every configuration is priced, and the work of a prefix is shared by all that begin with it.
 
-Answer   `exact` finds the cheapest configuration. A price is a sum of products over attributes, so giving b bits to attribute a turns the
-         weights of patterns into weights of patterns without a:
+Answer   `exact` finds the cheapest configuration. A price is a sum of products over attributes, so giving b bits to
+         attribute a turns the weights of patterns into weights of patterns without a:
 
              w'[S] = w[S] + w[S + a] · share_a(b)
 
@@ -40,7 +40,8 @@ class _Prefixes:
     """Configurations of the first attributes that leave equally many bits for the others; one per column."""
 
     bits: npt.NDArray[np.int8]
-    #: Per pattern over the attributes that follow: seconds for rows looked at. The first is the empty pattern's, and has the hashing too.
+    #: Per pattern over the attributes that follow: seconds for rows looked at. The first is the empty pattern's, and
+    #: has the hashing too.
     visits: Floats
     #: The same for runs begun; without rows if a run costs nothing.
     runs: Floats
@@ -61,7 +62,9 @@ def exact(model: IndexCostModel) -> Best:
     masks = model.masks.tolist()
     first = [] if masks and masks[0] == 0 else [0.0]
     visits = np.array([*first, *model.visits.tolist()])[:, None]
-    runs = np.array([*first, *np.ldexp(model.runs, model.bits).tolist()])[:, None] if model.costs.run else np.zeros((0, 1))
+    runs = (
+        np.array([*first, *np.ldexp(model.runs, model.bits).tolist()])[:, None] if model.costs.run else np.zeros((0, 1))
+    )
     start = _Prefixes(np.zeros((0, 1), np.int8), visits, runs)
     _extend(model, _folds(model, masks if not first else [0, *masks]), 0, {model.bits: start}, best)
     return best

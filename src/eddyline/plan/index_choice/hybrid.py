@@ -2,7 +2,8 @@
 
 Answer   `hybrid` runs OWL, then PCL. A set of attributes that both rankings reach is priced once.
 State    None.
-Limits   Not optimal either: with patterns A .75, B .65, AC .95, BC .85 and 4 bits both rankings end at <2,1,1>, the optimum is <2,2,0>.
+Limits   Not optimal either: with patterns A .75, B .65, AC .95, BC .85 and 4 bits both rankings end at <2,1,1>, the
+         optimum is <2,2,0>.
 Reading  docs/operators/index.md#searching
 """
 

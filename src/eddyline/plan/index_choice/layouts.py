@@ -1,8 +1,9 @@
 """In which order the fields of an address lie, and how many runs of rows that leaves to a request.
 
-Answer   `run_bits(bits, orders, fixed)` is the logarithm of the runs that a request reads in a block: one per combination of the open bits
-         above the lowest field that it fixes; open fields below make runs longer, not more. `orders(columns)` are all orders of fields,
-         from the lowest to the highest; `by_weight` is one that serves frequent requests well where these are too many.
+Answer   `run_bits(bits, orders, fixed)` is the logarithm of the runs that a request reads in a block: one per
+         combination of the open bits above the lowest field that it fixes; open fields below make runs longer, not
+         more. `orders(columns)` are all orders of fields, from the lowest to the highest; `by_weight` is one that
+         serves frequent requests well where these are too many.
 State    None.
 Limits   Orders of up to four fields are all tried.
 Reading  docs/operators/index.md
@@ -30,7 +31,8 @@ def orders(columns: int) -> Bits:
 
 
 def by_weight(weights: Sequence[tuple[int, float]], columns: int) -> Bits:
-    """One order: the columns that are fixed most often lie highest; `weights` are patterns, as bits of columns, with their weights."""
+    """One order: the columns that are fixed most often lie highest; `weights` are patterns, as bits of columns, with
+    their weights."""
     fixed = [sum(weight for pattern, weight in weights if pattern >> c & 1) for c in range(columns)]
     return np.array([sorted(range(columns), key=lambda c: (fixed[c], -c))], np.int64)
 
@@ -49,7 +51,8 @@ def arranged(caps: tuple[int, ...], bits: int, most: int) -> tuple[Bits, Bits] |
 
 
 def run_bits(bits: Bits, order: Bits, fixed: Sequence[int]) -> Bits:
-    """Per configuration (one line of `bits` and of `order` each): the open bits above the lowest field of the columns `fixed`."""
+    """Per configuration (one line of `bits` and of `order` each): the open bits above the lowest field of the columns
+    `fixed`."""
     lines = np.arange(len(bits))
     total = bits.sum(axis=1)
     lowest, taken, below = total.copy(), np.zeros(len(bits), np.int64), np.zeros(len(bits), np.int64)

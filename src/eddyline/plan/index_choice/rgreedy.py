@@ -1,10 +1,12 @@
 """RGreedy: take attributes one by one, the most important first, as long as that pays.
 
-Answer   `rgreedy(model, heuristic)` ranks the attributes by OWL (occurrence weight: how much is asked with it) or PCL (pattern coverage:
-         how much is asked with it and with no attribute taken before). Each step prices all configurations that index every attribute
-         taken so far. The search ends with the first step whose best configuration is not better than that of the steps before.
+Answer   `rgreedy(model, heuristic)` ranks the attributes by OWL (occurrence weight: how much is asked with it) or PCL
+         (pattern coverage: how much is asked with it and with no attribute taken before). Each step prices all
+         configurations that index every attribute taken so far. The search ends with the first step whose best
+         configuration is not better than that of the steps before.
 State    `Steps` remembers the best configuration of each set of attributes, for a second run with the other ranking.
-Limits   Not optimal: OWL spends steps on attributes that come together with others, PCL passes by attributes that are covered already.
+Limits   Not optimal: OWL spends steps on attributes that come together with others, PCL passes by attributes that are
+         covered already.
 Reading  docs/operators/index.md#searching
 """
 
@@ -63,14 +65,17 @@ def rgreedy(model: IndexCostModel, heuristic: str, steps: Steps | None = None) -
 
 
 def ranking(model: IndexCostModel, heuristic: str) -> Iterator[int]:
-    """Attributes, the most important first. One of no importance is given only if the bits do not fit into those before it."""
+    """Attributes, the most important first. One of no importance is given only if the bits do not fit into those before
+    it."""
     caps, left, room = model.workload.caps, set(range(len(model.workload.attributes))), 0
     weights = {place: float(model.visits[(model.masks >> place & 1).astype(bool)].sum()) for place in left}
     covered = np.zeros(len(model.masks), bool)
     while left:
         importance = weights
         if heuristic == "pcl":
-            importance = {place: float(model.visits[(model.masks >> place & 1).astype(bool) & ~covered].sum()) for place in left}
+            importance = {
+                place: float(model.visits[(model.masks >> place & 1).astype(bool) & ~covered].sum()) for place in left
+            }
         # Sums of the same weights in another order differ in the last digits: they are equal.
         place = min(left, key=lambda place: (-round_off(importance[place]), -round_off(weights[place]), place))
         if importance[place] <= 0 and room >= model.bits:

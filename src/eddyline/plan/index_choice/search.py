@@ -1,7 +1,7 @@
 """The front door: a workload, costs and a number of bits in, one configuration out.
 
-Answer   `choose_index(workload, costs, bits, method)` gives an `IndexChoice`. Methods: `auto` (exact up to 10^8 candidates, hybrid beyond),
-         `exact`, `enumerate`, `eprune`, `rgreedy`, `hybrid`.
+Answer   `choose_index(workload, costs, bits, method)` gives an `IndexChoice`. Methods: `auto` (exact up to 10^8
+         candidates, hybrid beyond), `exact`, `enumerate`, `eprune`, `rgreedy`, `hybrid`.
 State    None.
 Limits   Time is measured, never used: the same input gives the same choice everywhere.
 Reading  docs/operators/index.md#searching
@@ -19,9 +19,9 @@ from eddyline.plan.index_choice.cost import Best, IndexCostModel
 from eddyline.plan.index_choice.eprune import enumerate_all, eprune, pruned
 from eddyline.plan.index_choice.exact import exact
 from eddyline.plan.index_choice.hybrid import hybrid
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.rgreedy import HEURISTICS, rgreedy
 from eddyline.plan.index_choice.workload import MOST_BITS, Workload
-from eddyline.plan.index_costs import IndexCosts
 
 METHODS = ("auto", "exact", "eprune", "rgreedy", "hybrid", "enumerate")
 #: Searches that price every candidate refuse more than this.
@@ -38,7 +38,9 @@ class IndexChoice:
     seconds: float
 
 
-def choose_index(workload: Workload, costs: IndexCosts, bits: int, method: str = "auto", heuristic: str = "owl") -> IndexChoice:
+def choose_index(
+    workload: Workload, costs: IndexCosts, bits: int, method: str = "auto", heuristic: str = "owl"
+) -> IndexChoice:
     """Share out `bits` address bits over the attributes of a workload.
 
     >>> from eddyline.plan.index_choice.workload import Attribute

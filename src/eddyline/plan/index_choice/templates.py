@@ -1,8 +1,8 @@
 """The prices of a template's access paths, from the costs that `eddyline lab calibrate` keeps.
 
-Answer   `TemplatePrice` prices a scan, the reading of an index and the rebuilding of its blocks, and finds the best configuration with the
-         exact search: few columns in every order of their fields, more of them by `exact.py`, over the patterns that are not better
-         scanned.
+Answer   `TemplatePrice` prices a scan, the reading of an index and the rebuilding of its blocks, and finds the best
+         configuration with the exact search: few columns in every order of their fields, more of them by `exact.py`,
+         over the patterns that are not better scanned.
 State    None.
 Limits   Values of a column are taken to be asked for equally often.
 Reading  docs/operators/templates.md
@@ -18,10 +18,10 @@ import numpy as np
 
 from eddyline.operators.template.search import Found, IndexLayout, PatternLoad
 from eddyline.plan.index_choice.cost import Bits
+from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.layouts import MOST_FIELDS, arranged, by_weight, orders, run_bits
 from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Attribute, Floats, Workload
-from eddyline.plan.index_costs import IndexCosts
 from eddyline.tuning import TemplateTuning
 
 
@@ -32,8 +32,11 @@ class TemplatePrice:
         self.bits = bits
         self.costs = costs
 
-    def best(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None) -> Found:
-        """The cheapest configuration of at most `bits` bits, or the cheapest order of given bits; no bits where scanning is cheapest."""
+    def best(
+        self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None
+    ) -> Found:
+        """The cheapest configuration of at most `bits` bits, or the cheapest order of given bits; no bits where
+        scanning is cheapest."""
         if bits is not None:
             return self._cheapest(patterns, values, window_rows, *self._ordered([bits], patterns))
         attributes = [Attribute("", count) for count in values]
@@ -43,7 +46,8 @@ class TemplatePrice:
         return self._searched(patterns, values, window_rows)
 
     def _searched(self, patterns: list[PatternLoad], values: list[int], window_rows: float) -> Found:
-        """As `best`, where configurations are too many to price each in every order: the exact search finds bits, then put in order."""
+        """As `best`, where configurations are too many to price each in every order: the exact search finds bits, then
+        put in order."""
         best = self._cheapest(patterns, values, window_rows, *self._ordered([(0,) * self.columns], patterns))
         kept = list(patterns)
         # A pattern that the index found for all does not serve leaves the search, which then serves the others better.
@@ -54,7 +58,11 @@ class TemplatePrice:
                 # Runs as if all open bits lay above fixed ones, and as if none did: the truth lies between.
                 for costs in (self._per_block(kept), replace(self.costs, run=0.0)):
                     found.append(choose_index(workload, costs, bits).bits)
-            here = self._cheapest(patterns, values, window_rows, *self._ordered(list(dict.fromkeys(found)), patterns)) if found else best
+            here = (
+                self._cheapest(patterns, values, window_rows, *self._ordered(list(dict.fromkeys(found)), patterns))
+                if found
+                else best
+            )
             best = min(best, here, key=lambda one: one.price)
             served = [p for p in kept if self.read(p, values, best.layout) < self.scanned(p)]
             if len(served) == len(kept):
@@ -69,7 +77,9 @@ class TemplatePrice:
         bits = np.array(configurations, np.int64).reshape(-1, self.columns)
         return np.repeat(bits, len(lines), axis=0), np.tile(lines, (len(bits), 1))
 
-    def _cheapest(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Found:
+    def _cheapest(
+        self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: Bits, order: Bits
+    ) -> Found:
         price = self._prices(patterns, values, window_rows, bits, order)
         # Of equal ones the first in which the fewest fields have bits.
         equal = np.flatnonzero(price <= price.min() * (1 + 1e-9))
@@ -83,10 +93,13 @@ class TemplatePrice:
         return replace(self.costs, run=self.costs.run * blocks)
 
     def of(self, patterns: list[PatternLoad], values: list[int], layout: IndexLayout, window_rows: float) -> float:
-        """What all requests cost under a configuration, each pattern by its cheaper path, and the addresses of the rows that come."""
+        """What all requests cost under a configuration, each pattern by its cheaper path, and the addresses of the rows
+        that come."""
         return float(self._prices(patterns, values, window_rows, *_lines(layout))[0])
 
-    def _prices(self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: Bits, order: Bits) -> Floats:
+    def _prices(
+        self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: Bits, order: Bits
+    ) -> Floats:
         price = window_rows * self.costs.hash * (bits > 0).sum(axis=1)
         for pattern in patterns:
             runs, share = _reaches(pattern.columns, values, bits, order)
@@ -122,7 +135,8 @@ class TemplatePrice:
 
 
 def _reaches(pattern: int, values: Sequence[int], bits: Bits, order: Bits) -> tuple[Floats, Floats]:
-    """Per configuration: the runs that a request reads in a block (0: the index does not help it), and the share of rows behind these."""
+    """Per configuration: the runs that a request reads in a block (0: the index does not help it), and the share of
+    rows behind these."""
     fixed = [c for c in range(bits.shape[1]) if pattern >> c & 1]
     share = np.ones(len(bits))
     for column in fixed:

@@ -1,9 +1,11 @@
 """What an index is asked for: attributes, selection patterns and rates.
 
-Answer   `Workload`: attributes with the share of rows behind one address, the patterns of requests (which attributes they fix) with
-         their frequencies, rows and requests per second, rows in the window. `Workload.from_document` reads the JSON form.
+Answer   `Workload`: attributes with the share of rows behind one address, the patterns of requests (which attributes
+         they fix) with their frequencies, rows and requests per second, rows in the window. `Workload.from_document`
+         reads the JSON form.
 State    None: a frozen value. A set of attributes is a bit mask, bit i being the i-th attribute.
-Limits   Attributes are independent and requests ask for each value equally often, unless `shares` says what was measured.
+Limits   Attributes are independent and requests ask for each value equally often, unless `shares` says what was
+         measured.
 Reading  docs/operators/index.md
 """
 
@@ -38,8 +40,8 @@ _FORM = (
 class Attribute:
     """A column that requests fix.
 
-    `values` is the number of its distinct values, None for very many. `shares[b]` is the share of rows behind one of its addresses of
-    b bits, as measured; without it values are numbered and the numbers spread evenly.
+    `values` is the number of its distinct values, None for very many. `shares[b]` is the share of rows behind one of
+    its addresses of b bits, as measured; without it values are numbered and the numbers spread evenly.
 
     >>> Attribute("gender", values=2).most_bits, Attribute("gender", values=2).share(1)
     (1, 0.5)
@@ -73,7 +75,8 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class RequestPattern:
-    """Requests that fix the attributes of `mask`: their share of all requests, and the rows of the window they ask for."""
+    """Requests that fix the attributes of `mask`: their share of all requests, and the rows of the window they ask
+    for."""
 
     mask: int
     frequency: float
@@ -120,7 +123,9 @@ class Workload:
             raise PlanProblem("the patterns have no weight", hint="at least one pattern with a weight above 0")
         _check("row_rate", row_rate)
         _check("request_rate", request_rate)
-        found = tuple(RequestPattern(mask, weight / total, rows) for (mask, rows), weight in weights.items() if weight > 0)
+        found = tuple(
+            RequestPattern(mask, weight / total, rows) for (mask, rows), weight in weights.items() if weight > 0
+        )
         return cls(tuple(attributes), found, float(row_rate), float(request_rate))
 
     @classmethod
@@ -133,11 +138,23 @@ class Workload:
         window = _number(document, "window_rows")
         patterns = []
         for pattern in _section(document, "patterns", list):
-            if not isinstance(pattern, dict) or not isinstance(pattern.get("on"), list) or set(pattern) - {"on", "weight", "rows"}:
-                raise PlanProblem("a pattern has another form", detail=repr(pattern), hint='{"on": ["A", "B"], "weight": 0.5}')
+            if (
+                not isinstance(pattern, dict)
+                or not isinstance(pattern.get("on"), list)
+                or set(pattern) - {"on", "weight", "rows"}
+            ):
+                raise PlanProblem(
+                    "a pattern has another form", detail=repr(pattern), hint='{"on": ["A", "B"], "weight": 0.5}'
+                )
             if not all(isinstance(name, str) for name in pattern["on"]):
-                raise PlanProblem("a pattern names its attributes by texts", detail=repr(pattern), hint='{"on": ["A", "B"], "weight": 0.5}')
-            patterns.append((pattern["on"], _number(pattern, "weight"), _number(pattern, "rows") if "rows" in pattern else window))
+                raise PlanProblem(
+                    "a pattern names its attributes by texts",
+                    detail=repr(pattern),
+                    hint='{"on": ["A", "B"], "weight": 0.5}',
+                )
+            patterns.append(
+                (pattern["on"], _number(pattern, "weight"), _number(pattern, "rows") if "rows" in pattern else window)
+            )
         return cls.of(
             [_attribute(name, one) for name, one in attributes.items()],
             patterns,
@@ -172,16 +189,28 @@ def _section(document: Mapping[str, Any], name: str, kind: type) -> Any:
 
 def _attribute(name: str, document: Any) -> Attribute:
     if not isinstance(document, dict) or set(document) - {"values", "shares"}:
-        raise PlanProblem(f"attribute {name} has another form", detail=repr(document), hint='{"values": 2048}, or {} for very many values')
+        raise PlanProblem(
+            f"attribute {name} has another form",
+            detail=repr(document),
+            hint='{"values": 2048}, or {} for very many values',
+        )
     values, shares = document.get("values"), document.get("shares")
     if values is not None and (isinstance(values, bool) or not isinstance(values, int) or values < 1):
         raise PlanProblem(f"attribute {name} cannot have {values!r} values", hint="a whole number, 1 or more")
     if shares is None:
         return Attribute(name, values)
-    numbers = isinstance(shares, list) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in shares)
-    if not numbers or not shares or shares[0] != 1 or any(not 0 <= after <= before for before, after in pairwise(shares)):
+    numbers = isinstance(shares, list) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) for one in shares
+    )
+    if (
+        not numbers
+        or not shares
+        or shares[0] != 1
+        or any(not 0 <= after <= before for before, after in pairwise(shares))
+    ):
         raise PlanProblem(
-            f"attribute {name} has shares {shares!r}", hint="shares for 0, 1, 2, … bits: from 1 downwards, for example [1, 0.5, 0.3]"
+            f"attribute {name} has shares {shares!r}",
+            hint="shares for 0, 1, 2, … bits: from 1 downwards, for example [1, 0.5, 0.3]",
         )
     return Attribute(name, values, tuple(map(float, shares)))
 

@@ -1,1 +1,1 @@
-
+"""Rules that rewrite bound queries: one file per rule."""

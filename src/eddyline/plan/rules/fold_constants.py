@@ -1,9 +1,9 @@
 """Constants computed once, and not again for every row.
 
 Answer   A sub-expression that reads no column becomes the literal it evaluates to, everywhere in the query.
-Limits   Left as written: what cannot be computed (overflow, a failed CAST; the row that asks for it is counted), calls of functions
-         of one's own, and what Python's equality cannot tell (-0.0) or cannot find again (NaN), because groups are found by comparing
-         expressions.
+Limits   Left as written: what cannot be computed (overflow, a failed CAST; the row that asks for it is counted), calls
+         of functions of one's own, and what Python's equality cannot tell (-0.0) or cannot find again (NaN), because
+         groups are found by comparing expressions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import copysign, isnan
 from typing import TYPE_CHECKING
 
-from eddyline.model.expression import OWN, Aggregate, Call, Expression, Literal
+from eddyline.model.expressions.expression import OWN, Aggregate, Call, Expression, Literal
 from eddyline.model.query import BoundQuery, OutputColumn
 from eddyline.plan.rules.terms import with_args
 
@@ -32,7 +32,12 @@ def fold_constants(query: BoundQuery) -> BoundQuery:
     'bids.price > 25.0'
     """
     ranked = query.ranking is not None
-    old = (*query.where, *(o.expression for o in query.outputs), *query.group_by, *(() if query.having is None else (query.having,)))
+    old = (
+        *query.where,
+        *(o.expression for o in query.outputs),
+        *query.group_by,
+        *(() if query.having is None else (query.having,)),
+    )
     if all(folded(e) is e for e in old) and not ranked:
         return query
     return replace(
@@ -53,7 +58,8 @@ def folded(e: Expression) -> Expression:
 
 
 def _inside(e: Expression) -> tuple[Expression, bool]:
-    """The expression with the constants in it computed, and whether it is one itself; then nothing in it was touched."""
+    """The expression with the constants in it computed, and whether it is one itself; then nothing in it was
+    touched."""
     if isinstance(e, Literal):
         return e, True
     if isinstance(e, Aggregate):
@@ -72,7 +78,7 @@ def _computed(e: Expression) -> Expression:
     if not isinstance(e, Call):
         return e
     # Most queries have nothing to compute, and the functions take a tenth of a second to load.
-    from eddyline.operators.evaluate import Issues, compile_expression
+    from eddyline.operators.expressions.evaluate import Issues, compile_expression
 
     issues = Issues()
     array = compile_expression(e)({}, 1, issues)

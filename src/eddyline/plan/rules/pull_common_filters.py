@@ -1,7 +1,7 @@
 """What every alternative of an OR asks for, asked once and before it.
 
-Answer   `(p AND q) OR (p AND r)` becomes `p AND (q OR r)`, and `p OR (p AND q)` becomes `p`; both hold in three-valued logic.
-         A filter or a join equality that was hidden in the OR can then be used as one.
+Answer   `(p AND q) OR (p AND r)` becomes `p AND (q OR r)`, and `p OR (p AND q)` becomes `p`; both hold in three-valued
+         logic. A filter or a join equality that was hidden in the OR can then be used as one.
 Limits   Only the conjuncts of WHERE; terms are common when they are written the same after binding.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eddyline.model.expression import Expression, conjunction
+from eddyline.model.expressions.expression import Expression, conjunction
 from eddyline.model.query import BoundQuery
 from eddyline.plan.rules.terms import disjunction, key_of, parts_of, without_repeats
 

@@ -1,8 +1,8 @@
 """Ranges that comparisons with constants leave to a column.
 
 Answer   `contradict` says whether no value of some column satisfies all of the terms: `a.x > 5` and `a.x < 3`.
-Limits   Only terms that compare a plain column with a literal of its type. NaN literals say nothing here. A column's NaN is
-         greater than every number: it satisfies no upper bound, so an empty range is empty for it too.
+Limits   Only terms that compare a plain column with a literal of its type. NaN literals say nothing here. A column's
+         NaN is greater than every number: it satisfies no upper bound, so an empty range is empty for it too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

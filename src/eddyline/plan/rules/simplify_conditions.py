@@ -1,9 +1,10 @@
 """Conditions without what does not decide anything.
 
-Answer   TRUE and repeated conjuncts are dropped; a conjunct that is FALSE or NULL, or two that leave a column no value, leave
-         one FALSE in place of all filters. Inside AND, OR and NOT the same is done as far as three-valued logic allows.
-Limits   HAVING keeps its place even when it is TRUE. Inside a grouping expression nothing is touched. Terms that are no longer
-         asked no longer count the values that they could not compute.
+Answer   TRUE and repeated conjuncts are dropped; a conjunct that is FALSE or NULL, or two that leave a column no value,
+         leave one FALSE in place of all filters. Inside AND, OR and NOT the same is done as far as three-valued logic
+         allows.
+Limits   HAVING keeps its place even when it is TRUE. Inside a grouping expression nothing is touched. Terms that are no
+         longer asked no longer count the values that they could not compute.
 """
 
 from __future__ import annotations
@@ -11,12 +12,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Call, Expression, Literal, conjunction
+from eddyline.model.expressions.expression import Call, Expression, Literal, conjunction
 from eddyline.model.query import BoundQuery
 from eddyline.plan.rules.ranges import contradict
-from eddyline.plan.rules.terms import FALSE, TRUE, UNKNOWN, disjunction, is_same, parts_of, with_args, with_nothing, without_repeats
+from eddyline.plan.rules.terms import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
+    disjunction,
+    is_same,
+    parts_of,
+    with_args,
+    with_nothing,
+    without_repeats,
+)
 
-_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is_null": "is_not_null", "is_not_null": "is_null"}
+_OPPOSITE = {
+    "=": "<>",
+    "<>": "=",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "is_null": "is_not_null",
+    "is_not_null": "is_null",
+}
 _NULL_OF_NULL = frozenset(("=", "<>", "<", "<=", ">", ">=", "like", "ilike"))
 
 

@@ -1,10 +1,10 @@
 """What equalities imply, said: a tree can then join any two references by an index, and a constant filters all of them.
 
-Answer   Columns that WHERE makes equal form a class. Between any two references of a class there is an equality, and a constant
-         that one column equals is a filter of every column of its class. Equality is transitive here for every type: NaN equals
-         NaN, -0.0 equals 0.0, and where WHERE holds no column of a class is NULL.
-Limits   Plain columns and literals of one and the same type. One equality between two references is enough: further columns of
-         a reference are tied to its first by a filter. Written equalities are never removed.
+Answer   Columns that WHERE makes equal form a class. Between any two references of a class there is an equality, and a
+         constant that one column equals is a filter of every column of its class. Equality is transitive here for every
+         type: NaN equals NaN, -0.0 equals 0.0, and where WHERE holds no column of a class is NULL.
+Limits   Plain columns and literals of one and the same type. One equality between two references is enough: further
+         columns of a reference are tied to its first by a filter. Written equalities are never removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Call, ColumnRef, Expression, Literal, Ref
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, Ref
 from eddyline.model.query import BoundQuery
 from eddyline.plan.rules.ranges import contradict
 from eddyline.plan.rules.terms import with_nothing
@@ -53,9 +53,12 @@ def spread_equalities(query: BoundQuery) -> BoundQuery:
 
 
 def _classes(query: BoundQuery) -> Iterable[EqualColumns]:
-    """The classes of two columns and more. References stand in the order in which `lower` numbers them: queries that list
+    """The classes of two columns and more. References stand in the order in which `lower` numbers them: queries that
+    list
     them differently then get the same equalities, and can share a join."""
-    order = sorted(range(len(query.references)), key=lambda p: (query.references[p].is_table, query.references[p].source, p))
+    order = sorted(
+        range(len(query.references)), key=lambda p: (query.references[p].is_table, query.references[p].source, p)
+    )
     places: dict[Ref, int] = {query.references[position].alias: place for place, position in enumerate(order)}
     classes: dict[ColumnRef, EqualColumns] = {}
     pairs = [pair for part in query.where if (pair := _as_pair(part)) is not None]

@@ -1,7 +1,7 @@
 """The terms of a condition: taking them apart, telling them apart, and putting them together again.
 
-Answer   `key_of` is equal for expressions that say the same, and only for those; Python's own equality takes 0.0 for -0.0.
-         `parts_of` takes a chain of ANDs or ORs apart; `disjunction` is to OR what `conjunction` is to AND.
+Answer   `key_of` is equal for expressions that say the same, and only for those; Python's own equality takes 0.0 for
+         -0.0. `parts_of` takes a chain of ANDs or ORs apart; `disjunction` is to OR what `conjunction` is to AND.
 Limits   Two terms say the same when they are written the same after binding; `a.x = b.x` and `b.x = a.x` are two terms.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from eddyline.model.datatypes import BOOLEAN
-from eddyline.model.expression import Aggregate, Call, Expression, Literal, refs_of
+from eddyline.model.expressions.expression import Aggregate, Call, Expression, Literal, refs_of
 from eddyline.model.query import BoundQuery
 
 TRUE = Literal(True, BOOLEAN)
@@ -31,7 +31,8 @@ def key_of(e: Expression) -> Hashable:
 
 
 def with_args(e: Call, args: tuple[Expression, ...]) -> Call:
-    """The call with other arguments; the very same where they are the same, so that a rule knows that it changed nothing."""
+    """The call with other arguments; the very same where they are the same, so that a rule knows that it changed
+    nothing."""
     return e if is_same(e.args, args) else replace(e, args=args)
 
 
@@ -77,8 +78,8 @@ def disjunction(terms: Iterable[Expression]) -> Expression:
 def with_nothing(query: BoundQuery) -> BoundQuery:
     """The query whose WHERE never holds.
 
-    One FALSE takes the place of all filters. Conditions between references stay: without them the join below would still
-    make the cross product of the references that the FALSE does not reach.
+    One FALSE takes the place of all filters. Conditions between references stay: without them the join below would
+    still make the cross product of the references that the FALSE does not reach.
     """
     where = (FALSE, *(part for part in query.where if len(refs_of(part)) > 1))
     return query if is_same(query.where, where) else replace(query, where=where)

@@ -1,7 +1,7 @@
 """Requests from other processes to an embedded job: answered between two epochs.
 
-Answer   `take` answers the requests of a control record, or lets them wait until the frontier has passed their instants; `look` answers
-         those that wait no longer.
+Answer   `take` answers the requests of a control record, or lets them wait until the frontier has passed their
+         instants; `look` answers those that wait no longer.
 State    Requests that wait. Each holds the rows of its instant back from purging.
 Limits   Called between two epochs. Waiting requests end with the run: the processes that sent them see it stop.
 """
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job
-from eddyline.language.ask_shapes import Shapes
-from eddyline.language.asked import bind_asks
+from eddyline.language.requests.ask_shapes import Shapes
+from eddyline.language.requests.asked import bind_asks
 from eddyline.model.template import Request
-from eddyline.runtime.answers import AnswerFolder
-from eddyline.runtime.control import refusal
-from eddyline.runtime.control_record import Record
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.requests import answers, hold, is_ahead, release
+from eddyline.runtime.control.answers import AnswerFolder
+from eddyline.runtime.control.control import refusal
+from eddyline.runtime.control.control_record import Record
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.requests import answers, hold, is_ahead, release
 
 
 @dataclass(slots=True)
@@ -86,4 +86,8 @@ class EmbeddedRequests:
 
 
 def _as_refusal(problem: Exception) -> EddylineError:
-    return problem if isinstance(problem, EddylineError) else UserError("the request cannot be answered", detail=refusal(problem))
+    return (
+        problem
+        if isinstance(problem, EddylineError)
+        else UserError("the request cannot be answered", detail=refusal(problem))
+    )

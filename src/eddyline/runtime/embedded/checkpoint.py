@@ -1,11 +1,11 @@
 """Checkpoints of the embedded engine: a folder with a small header and immutable blocks of rows.
 
-Answer   `save` writes the state of a run and is durable before it returns: new blocks first, then the header, by rename, then
-         blocks without a use are removed. `load` gives the last whole checkpoint, or None; what is damaged is named. Between
-         `open` and `release` the folder belongs to this process.
-State    `checkpoint.json`, sealed: epoch, positions, queries, and per block its file, size and checksum. In `blocks/` each file is named
-         `<run>-<number>.arrow`: a name is used once, because every run has a token of its own. A file that the header does not
-         name is what an interrupted run has left; `go_on` removes it.
+Answer   `save` writes the state of a run and is durable before it returns: new blocks first, then the header, by
+         rename, then blocks without a use are removed. `load` gives the last whole checkpoint, or None; what is damaged
+         is named. Between `open` and `release` the folder belongs to this process.
+State    `checkpoint.json`, sealed: epoch, positions, queries, and per block its file, size and checksum. In `blocks/`
+         each file is named `<run>-<number>.arrow`: a name is used once, because every run has a token of its own. A
+         file that the header does not name is what an interrupted run has left; `go_on` removes it.
 Limits   Only what the last header of this run names counts as written. Checksums find damage, not forgery.
 """
 
@@ -21,13 +21,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.ipc
 
-from eddyline.connectors.parsing_marks import Marks
+from eddyline.connectors.guarded.parsing_marks import Marks
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.recovery.checkpoint_identity import Claim, check_identity, claim
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
-from eddyline.runtime.recovery.snapshot import FORMAT, block_content, check_format, live_rows, restore, take_snapshot, waiting_blocks
+from eddyline.runtime.recovery.snapshot import (
+    FORMAT,
+    block_content,
+    check_format,
+    live_rows,
+    restore,
+    take_snapshot,
+    waiting_blocks,
+)
 from eddyline.runtime.recovery.stream_identity import Identity, check_identities, embedded_identity
 from eddyline.state.sealed import RESTORE, not_writable, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, remove_others, sync_folder, write_whole
@@ -61,7 +69,8 @@ class Saved:
     run: str
     #: Which control records are in it, and what became of them.
     control: dict[str, Any] | None = None
-    #: Results that are in no file: their segments in `pending`, each with its checksum. None: an earlier version wrote it.
+    #: Results that are in no file: their segments in `pending`, each with its checksum. None: an earlier version wrote
+    #: it.
     pending: dict[str, str] | None = None
 
     def check_streams(self, streams: Iterable[Stream]) -> None:
@@ -74,7 +83,9 @@ class Saved:
     def _load(self, name: str) -> pa.Table:
         holds = block_content(self.header, name)
         if name not in self.blocks:
-            raise CheckpointProblem(f"the checkpoint in {self.folder} is not whole", detail=f"no file has {holds}", hint=RESTORE)
+            raise CheckpointProblem(
+                f"the checkpoint in {self.folder} is not whole", detail=f"no file has {holds}", hint=RESTORE
+            )
         return _read(os.path.join(self.folder, self.blocks[name].file), self.blocks[name], holds)
 
 
@@ -113,7 +124,8 @@ class Checkpoint:
             self._claim = None
 
     def open_again(self, epoch: int) -> None:
-        """After `release`, for the object that has written the checkpoint of this epoch: nothing else may have written since."""
+        """After `release`, for the object that has written the checkpoint of this epoch: nothing else may have written
+        since."""
         claimed = self._claim is None
         self.open()
         found = self.load() if claimed else None  # a folder that was kept is as it was
@@ -177,7 +189,8 @@ class Checkpoint:
         try:
             self._save(epoch, positions, pipeline, {"control": control, "pending": pending})
         except OSError as problem:
-            # A full disk gets its space back. What the header on the disk names stays, whether it is the old one or the new one.
+            # A full disk gets its space back. What the header on the disk names stays, whether it is the old one or the
+            # new one.
             with contextlib.suppress(OSError, CheckpointProblem):
                 found = self.load()
                 self._remove_all_but({} if found is None else found.blocks)
@@ -202,7 +215,11 @@ class Checkpoint:
             "epoch": epoch,
             "run": self._run,
             "positions": positions,
-            "streams": {name: self._identity(intake.stream) for name, intake in pipeline.intakes.items() if not intake.stream.is_derived},
+            "streams": {
+                name: self._identity(intake.stream)
+                for name, intake in pipeline.intakes.items()
+                if not intake.stream.is_derived
+            },
             "pipeline": snapshot.header,
             "blocks": blocks,
             **more,
@@ -259,10 +276,14 @@ def _read(path: str, block: BlockPlace, holds: str) -> pa.Table:
         raise CheckpointProblem(f"{path} is missing", detail=f"it held {holds}", hint=RESTORE) from None
     except OSError as problem:
         detail = f"it holds {holds}; {problem.strerror}"
-        raise CheckpointProblem(f"{path} cannot be read", detail=detail, hint="check the permissions and the disk") from problem
+        raise CheckpointProblem(
+            f"{path} cannot be read", detail=detail, hint="check the permissions and the disk"
+        ) from problem
     if len(content) != block.size:
         detail = f"it held {holds}; the file has {len(content)} bytes instead of {block.size}"
         raise CheckpointProblem(f"{path} is damaged", detail=detail, hint=RESTORE)
     if zlib.crc32(content) != block.crc32:
-        raise CheckpointProblem(f"{path} is damaged", detail=f"it held {holds}; the checksum does not fit the content", hint=RESTORE)
+        raise CheckpointProblem(
+            f"{path} is damaged", detail=f"it held {holds}; the checksum does not fit the content", hint=RESTORE
+        )
     return pa.ipc.open_file(pa.BufferReader(content)).read_all()

@@ -1,11 +1,11 @@
 """Results to where they were asked for: `--out`, sinks, memory; dead letters beside them.
 
 Answer   Every table of results of a query goes to all its sinks, in order; dead rows go to the dead-letter folder.
-         Bundles (results of many queries in one table) go to sinks FOR ALL whole; they are cut only for queries that have
-         sinks of their own.
-State    The open sinks, and the outbox, which says when results become files. `resume_after` and `flush` are the two ends of
-         exactly-once: what was written after the last checkpoint is removed before a resumed run writes it again, and what the
-         checkpoint has and no file is in the outbox again.
+         Bundles (results of many queries in one table) go to sinks FOR ALL whole; they are cut only for queries that
+         have sinks of their own.
+State    The open sinks, and the outbox, which says when results become files. `resume_after` and `flush` are the two
+         ends of exactly-once: what was written after the last checkpoint is removed before a resumed run writes it
+         again, and what the checkpoint has and no file is in the outbox again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.dead_letter import DeadLetters
-from eddyline.connectors.marked import MarkedSink, with_punctuations
-from eddyline.connectors.outbox import Outbox
-from eddyline.connectors.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
+from eddyline.connectors.results.dead_letter import DeadLetters
+from eddyline.connectors.results.marked import MarkedSink, with_punctuations
+from eddyline.connectors.results.outbox import Outbox
+from eddyline.connectors.results.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
-from eddyline.runtime.epoch import Outcome, punctuations_of, results_of
+from eddyline.runtime.engine.epoch import Outcome, punctuations_of, results_of
 
 DEAD_LETTER = "_dead_letter"
 
@@ -49,7 +49,12 @@ class Delivery:
         self._handed_out: set[int] = set()
 
     def add_query(
-        self, name: str, schema: pa.Schema, declared: Iterable[DeclaredSink], own: Iterable[Sink] = (), files: bool = True
+        self,
+        name: str,
+        schema: pa.Schema,
+        declared: Iterable[DeclaredSink],
+        own: Iterable[Sink] = (),
+        files: bool = True,
     ) -> None:
         """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones."""
         sinks: list[Sink] = [*own, *(marked.punctuations for marked in self.marked.get(results_of(name), ()))]
@@ -113,14 +118,17 @@ class Delivery:
             return
         self.shared.pop(name, None)
         marked = [one for of_query in self.marked.values() for one in of_query if one.inner is dropped]
-        self.marked = {query: left for query, had in self.marked.items() if (left := [one for one in had if one not in marked])}
+        self.marked = {
+            query: left for query, had in self.marked.items() if (left := [one for one in had if one not in marked])
+        }
         for sinks in self.sinks.values():
             for one in [one for one in sinks if one is dropped or one in marked]:
                 sinks.remove(one)
         dropped.close()
 
     def release(self, name: str, table: pa.Table) -> bool:
-        """Results that are complete before their epoch ends: callbacks of this process get them at once, files at the end.
+        """Results that are complete before their epoch ends: callbacks of this process get them at once, files at the
+        end.
 
         Returns:
             whether a sink still waits for them; otherwise they need not be kept.

@@ -2,8 +2,9 @@
 
 Answer   `run(once=True)` reads bounded sources to their end and closes; `step` runs one epoch over what is there now.
 State    The pipeline, the readers, the delivery, and the times of epochs.
-Limits   One thread. An epoch is at most `epoch_rows` rows of all streams together. An epoch that fails is the driver's last one:
-         every later call repeats the error, and no checkpoint is taken, so that the next run begins at the last one before it.
+Limits   One thread. An epoch is at most `epoch_rows` rows of all streams together. An epoch that fails is the driver's
+         last one: every later call repeats the error, and no checkpoint is taken, so that the next run begins at the
+         last one before it.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from itertools import pairwise
 from time import perf_counter
 
 from eddyline.connectors.base import Source, is_continued, is_logged
-from eddyline.connectors.file_log import remove_other_logs
-from eddyline.connectors.files import FileSource
-from eddyline.connectors.output import shared_writer
+from eddyline.connectors.files.file_log import remove_other_logs
+from eddyline.connectors.files.files import FileSource
+from eddyline.connectors.results.output import shared_writer
 from eddyline.errors import UserError, unwritable
 from eddyline.model.clock import Clock, WallClock
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
 from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
 from eddyline.runtime.embedded.roster import EmbeddedRoster
-from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.epoch_times import EpochTimes
-from eddyline.runtime.figures import pipeline_report
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.publication import Publication
-from eddyline.runtime.records.kinds import Splitting
-from eddyline.runtime.report import Report
+from eddyline.runtime.engine.epoch import Epoch, Outcome
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.records.kinds import Splitting
+from eddyline.runtime.figures.epoch_times import EpochTimes
+from eddyline.runtime.figures.figures import pipeline_report
+from eddyline.runtime.figures.publication import Publication
+from eddyline.runtime.figures.report import Report
+from eddyline.runtime.figures.response import Responses
+from eddyline.runtime.front.runner import Observer
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.response import Responses
-from eddyline.runtime.runner import Observer
 from eddyline.settings import Settings
 
 #: How long an idle driver sleeps before it looks at its sources again.
@@ -88,7 +89,8 @@ class EmbeddedDriver:
         #: Held while an epoch runs: queries come and go between two epochs.
         self.lock = threading.RLock()
         self.roster: EmbeddedRoster
-        #: `working` is set in the thread that runs the job: what is called with results, and signal handlers, find themselves in it.
+        #: `working` is set in the thread that runs the job: what is called with results, and signal handlers, find
+        #: themselves in it.
         self._here = threading.local()
         #: Changes that were asked for in the middle of an epoch.
         self._later: list[Callable[[], object]] = []
@@ -143,7 +145,8 @@ class EmbeddedDriver:
         self.pipeline.drop_stream(name)
 
     def announce(self, records: Iterable[Records]) -> None:
-        """Records with places of their own, for the next epoch; those of statements that a checkpoint has are left out there."""
+        """Records with places of their own, for the next epoch; those of statements that a checkpoint has are left out
+        there."""
         with self.lock:
             self._announced += records
 
@@ -171,7 +174,8 @@ class EmbeddedDriver:
 
     @property
     def is_mine(self) -> bool:
-        """Whether the calling thread runs the job at this moment: the caller is called with results, or handles a signal."""
+        """Whether the calling thread runs the job at this moment: the caller is called with results, or handles a
+        signal."""
         return getattr(self._here, "working", False)
 
     def between_epochs(self, change: Callable[[], object]) -> None:
@@ -399,7 +403,9 @@ class EmbeddedDriver:
         self.delivery.flush(self.epoch, last)
         if self.checkpoint is not None:
             positions = {name: reader.position() for name, reader in self.readers.items()}
-            self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks(), self.delivery.outbox.names(self.epoch))
+            self.checkpoint.save(
+                self.epoch, positions, self.pipeline, self.roster.marks(), self.delivery.outbox.names(self.epoch)
+            )
             remove_other_logs(self._logs, {position["source"].get("log") for position in positions.values()})
             self.delivery.outbox.committed(self.epoch)
         self._saved = self.clock.now()

@@ -1,6 +1,7 @@
 """What an embedded query has to say, until a program takes it.
 
-Answer   `KeptResults` is the `Handle` of a query of an embedded session: its results, and the punctuations of its results.
+Answer   `KeptResults` is the `Handle` of a query of an embedded session: its results, and the punctuations of its
+         results.
 State    Tables that nothing has taken yet.
 Limits   One thread may keep while another takes.
 """
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.errors import Unsupported
 from eddyline.runtime.embedded.roster import instant
-from eddyline.runtime.unit import Standing
+from eddyline.runtime.engine.unit import Standing
 
 if TYPE_CHECKING:
     from eddyline.runtime.embedded.runner import EmbeddedRunner

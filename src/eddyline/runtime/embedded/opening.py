@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from eddyline.connectors.results_folder import prepare_output
+from eddyline.connectors.results.results_folder import prepare_output
 from eddyline.errors import unwritable
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.driver import EmbeddedDriver

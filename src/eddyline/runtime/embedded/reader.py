@@ -1,9 +1,10 @@
 """Epochs from sources: the streams are read in step, so that none of them waits long for another.
 
-Answer   `next_epoch` takes at most `epoch_rows` rows of all streams together: those that come first when the streams are merged
-         by the newest event time each has brought so far. Within a stream the order is the source's, whatever its disorder.
-State    Per stream the rows read ahead, and where they began: a position from which they can be read again, with the limits that decided
-         which rows were too far ahead of the wall clock.
+Answer   `next_epoch` takes at most `epoch_rows` rows of all streams together: those that come first when the streams
+         are merged by the newest event time each has brought so far. Within a stream the order is the source's,
+         whatever its disorder.
+State    Per stream the rows read ahead, and where they began: a position from which they can be read again, with the
+         limits that decided which rows were too far ahead of the wall clock.
 Limits   A stream that has nothing at the moment is not waited for.
 """
 
@@ -23,11 +24,11 @@ from eddyline.connectors.future_rows import FutureWatch, limit_at, within
 from eddyline.connectors.memory import MemorySource
 from eddyline.kernels.order import leading
 from eddyline.model.clock import WALL, Clock, instant_of
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
-from eddyline.operators.intake import event_times
-from eddyline.runtime.epoch import Arrival
-from eddyline.runtime.records.kinds import Splitting
+from eddyline.operators.stream.intake import event_times
+from eddyline.runtime.engine.epoch import Arrival
+from eddyline.runtime.engine.records.kinds import Splitting
 from eddyline.state.columns import Ints
 
 #: Sources are read in pieces of at least this number of rows: small reads cost more than they save.
@@ -101,7 +102,14 @@ class StreamReader:
             if len(running):
                 self._newest = int(running[-1])
                 self._watch.look(self.stream, self._newest, instant_of(self._clock))
-            piece = _Piece(good, ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before, skip_good)
+            piece = _Piece(
+                good,
+                ts[skip_good:],
+                running[skip_good:],
+                None if bad is None else bad.slice(skip_bad),
+                before,
+                skip_good,
+            )
             piece.good_taken, piece.bad_taken = skip_good, skip_bad
             piece.size, piece.limit = size, limit
             piece.records = [batch.shifted(-skip_good) for batch in chunk.records]
@@ -156,7 +164,9 @@ class StreamReader:
             self.pieces.popleft()
         if not good and not bad and not records and not self.finished:
             return None
-        table = good[0] if len(good) == 1 else pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
+        table = (
+            good[0] if len(good) == 1 else pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
+        )
         table, found, misread = self._splitting.split(self.stream, table, records)
         bad += [] if misread is None else [misread]
         return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished, records=tuple(found))
@@ -164,13 +174,16 @@ class StreamReader:
     # -- positions
 
     def position(self) -> dict[str, Any]:
-        """Where the rows that were not handed out begin, for a later process; what it rests on is on the disk when this returns."""
+        """Where the rows that were not handed out begin, for a later process; what it rests on is on the disk when this
+        returns."""
         first = self.pieces[0] if self.pieces else None
         before = self.source.position() if first is None else first.before
         place = self.source.saved(before) if is_logged(self.source) else before
         reads = [[piece.size, piece.limit] for piece in self.pieces if piece.size] + [[*read] for read in self._again]
         # What an earlier process has taken and this one has not come to yet is passed over by the next one too.
-        good, bad = (sum(column) for column in zip(self._skip, *((p.good_taken, p.bad_taken) for p in self.pieces), strict=True))
+        good, bad = (
+            sum(column) for column in zip(self._skip, *((p.good_taken, p.bad_taken) for p in self.pieces), strict=True)
+        )
         return {"source": place, "good": good, "bad": bad, "reads": reads}
 
     def seek(self, position: Mapping[str, Any]) -> None:
@@ -201,7 +214,9 @@ class EpochReader:
         for reader in self.readers.values():
             reader.fill(rows)
         shares = self._shares(rows)
-        arrivals = {name: arrival for name, reader in self.readers.items() if (arrival := reader.take(shares[name])) is not None}
+        arrivals = {
+            name: arrival for name, reader in self.readers.items() if (arrival := reader.take(shares[name])) is not None
+        }
         return {name: a for name, a in arrivals.items() if len(a.rows) or a.bad is not None or a.closed or a.records}
 
     def _shares(self, rows: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Tables that are read again while an embedded job runs.
 
-Answer   `look` reads the tables that are due and gives them to the pipeline; a table that cannot be read stays as it was, and the
-         report says so.
+Answer   `look` reads the tables that are due and gives them to the pipeline; a table that cannot be read stays as it
+         was, and the report says so.
 State    When each table is due.
 Limits   It looks between two epochs; while no epoch runs there is no row that could meet another version.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 
-from eddyline.connectors.files import read_table
+from eddyline.connectors.files.files import read_table
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock
 from eddyline.runtime.embedded.checkpoint import Checkpoint
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.table_versions import RefreshTimes
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.table_versions import RefreshTimes
 
 log = logging.getLogger("eddyline.tables")
 

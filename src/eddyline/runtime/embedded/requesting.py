@@ -1,6 +1,7 @@
 """Requests of the session itself to the templates of its job in this process.
 
-Answer   `answered` gives the answers after everything that was pushed. A request for an instant ahead waits where a thread runs the job.
+Answer   `answered` gives the answers after everything that was pushed. A request for an instant ahead waits where a
+         thread runs the job.
 Limits   Never from a function that is called with results: an epoch is under way then.
 """
 
@@ -14,9 +15,9 @@ import pyarrow as pa
 
 from eddyline.model.clock import Clock
 from eddyline.model.template import Request
-from eddyline.runtime.answers import unanswered
+from eddyline.runtime.control.answers import unanswered
 from eddyline.runtime.embedded.driver import EmbeddedDriver
-from eddyline.runtime.requests import answers, hold, is_ahead, release
+from eddyline.runtime.engine.requests import answers, hold, is_ahead, release
 
 #: Seconds between two looks of a request that waits for the frontier.
 _LOOK = 0.005

@@ -1,11 +1,13 @@
 """The queries of an embedded run as they come and go: by the session that runs it, or by control records.
 
-Answer   `add` starts a query at the newest instant of its streams, with its sinks; `drop` stops one at that instant, and it goes
-         once the frontier has passed it. `poll` carries out the control records that are new, between two epochs; `fold` removes
-         them when the checkpoint knows what they did.
-State    How many records have been carried out, what they did together, and what became of dropped queries. All of it is part of the
-         checkpoint, which is written before `announce`: a start that has been seen is kept through a crash.
-Limits   A record that cannot be carried out, for whatever reason, is refused as a whole, noted and set aside; the job runs on.
+Answer   `add` starts a query at the newest instant of its streams, with its sinks; `drop` stops one at that instant,
+         and it goes once the frontier has passed it. `poll` carries out the control records that are new, between two
+         epochs; `fold` removes them when the checkpoint knows what they did.
+State    How many records have been carried out, what they did together, and what became of dropped queries. All of it
+         is part of the checkpoint, which is written before `announce`: a start that has been seen is kept through a
+         crash.
+Limits   A record that cannot be carried out, for whatever reason, is refused as a whole, noted and set aside; the job
+         runs on.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.answers import AnswerFolder
-from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
-from eddyline.runtime.control_fold import Fold
-from eddyline.runtime.control_record import Record
+from eddyline.runtime.control.answers import AnswerFolder
+from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
+from eddyline.runtime.control.control_fold import Fold
+from eddyline.runtime.control.control_record import Record
 from eddyline.runtime.embedded.asked import EmbeddedRequests
 from eddyline.runtime.embedded.delivery import Delivery
-from eddyline.runtime.epoch import punctuations_of
-from eddyline.runtime.memory import without_collection
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.epoch import punctuations_of
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.unit import Standing
+from eddyline.runtime.figures.memory import without_collection
 from eddyline.runtime.recovery.catalog_text import punctuation_text, written_catalog
 from eddyline.runtime.recovery.snapshot import pass_on, saved_queries
-from eddyline.runtime.unit import Standing
 
 #: What a session wants for itself of a query: called with the query once it stands, gives further sinks.
 Own = Callable[[Standing], Iterable[Sink]]
@@ -48,7 +50,13 @@ _LOOK_SECONDS = 1.0
 
 class EmbeddedRoster:
     def __init__(
-        self, job: Job, pipeline: Pipeline, delivery: Delivery, own: Own, control: ControlFolder | None = None, clock: Clock = WALL
+        self,
+        job: Job,
+        pipeline: Pipeline,
+        delivery: Delivery,
+        own: Own,
+        control: ControlFolder | None = None,
+        clock: Clock = WALL,
     ) -> None:
         self.job = job
         self._clock = clock
@@ -144,7 +152,8 @@ class EmbeddedRoster:
 
     @without_collection()
     def open(self, header: dict[str, Any] | None, control: dict[str, Any] | None) -> list[BoundQuery]:
-        """Stand up the job's queries, and those that control records brought; returns the ones that begin after the resume."""
+        """Stand up the job's queries, and those that control records brought; returns the ones that begin after the
+        resume."""
         if self.control is not None:
             self.control.write_catalog(written_catalog(self.job))
         sinks = {query.name: self.job.catalog.sinks_of(query.name) for query in self.job.queries}
@@ -160,7 +169,10 @@ class EmbeddedRoster:
             sinks |= {name: had for name, (_, had) in gone.items()}
             sinks |= {query.name: self.job.catalog.sinks_of(query.name) for query in self.job.queries}
         if header is not None:
-            pass_on(header, {name for query in bound.values() for name in (query.name, *(maker.name for maker in query.makers))})
+            pass_on(
+                header,
+                {name for query in bound.values() for name in (query.name, *(maker.name for maker in query.makers))},
+            )
         known = saved_queries(header) if header is not None else {}
         for name, saved in known.items():
             if name in bound:

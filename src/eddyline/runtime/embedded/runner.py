@@ -16,25 +16,25 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink, Source
-from eddyline.connectors.dead_letter import text_rows
-from eddyline.connectors.files import open_source, read_table
+from eddyline.connectors.files.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
-from eddyline.connectors.outbox import Outbox
-from eddyline.connectors.request_files import write_requests
-from eddyline.connectors.results_folder import needed_places
-from eddyline.connectors.sinks import CallbackSink, open_sink
+from eddyline.connectors.results.dead_letter import text_rows
+from eddyline.connectors.results.outbox import Outbox
+from eddyline.connectors.results.request_files import write_requests
+from eddyline.connectors.results.results_folder import needed_places
+from eddyline.connectors.results.sinks import CallbackSink, open_sink
 from eddyline.errors import BindingProblem, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.query import BoundQuery
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, Request
 from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
 from eddyline.plan.template_text import plan_text
-from eddyline.runtime.control import ControlFolder
+from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
@@ -43,13 +43,13 @@ from eddyline.runtime.embedded.opening import opened
 from eddyline.runtime.embedded.requesting import answered
 from eddyline.runtime.embedded.roster import EmbeddedRoster
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.requests import answers
+from eddyline.runtime.engine.unit import Standing
+from eddyline.runtime.figures.report import Report
+from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.folder_lock import temporary_folder
-from eddyline.runtime.report import Report
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.requests import answers
-from eddyline.runtime.runner import Handle, Observer
-from eddyline.runtime.unit import Standing
 
 #: Seconds that a call for results leaves to the thread in the background.
 _BREATH = 0.0005
@@ -213,10 +213,15 @@ class EmbeddedRunner:
     def push(self, stream: Stream, rows: Rows) -> int:
         self._raise_failure()
         if self._ended:
-            raise UserError("the session has ended", hint="rows are pushed before stop(), or once run() or start() has been called again")
+            raise UserError(
+                "the session has ended",
+                hint="rows are pushed before stop(), or once run() or start() has been called again",
+            )
         source = self._sources.get(stream.name)
         if not isinstance(source, MemorySource):
-            raise BindingProblem(f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format")
+            raise BindingProblem(
+                f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format"
+            )
         return source.push(rows)
 
     def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
@@ -273,7 +278,8 @@ class EmbeddedRunner:
         self._closed, self._ended = True, self._asked_inside
 
     def _going_on(self) -> EmbeddedDriver:
-        """The driver. After a run or `stop` it goes on where it was: it looks for new files, and takes what was pushed since."""
+        """The driver. After a run or `stop` it goes on where it was: it looks for new files, and takes what was pushed
+        since."""
         driver = self.driver
         if self._closed:
             driver.go_on()
@@ -295,7 +301,8 @@ class EmbeddedRunner:
         self._thread.start()
 
     def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
-        """Answer requests after everything that was pushed; one for an instant ahead waits where a thread runs the job."""
+        """Answer requests after everything that was pushed; one for an instant ahead waits where a thread runs the
+        job."""
         self._raise_failure()
         self._refuse_inside("requests are answered between two epochs")
         driver = self.driver
@@ -303,7 +310,8 @@ class EmbeddedRunner:
         return answered(driver, requests, timeout, self._thread is not None, self._has_waiting, self._clock)
 
     def _has_waiting(self) -> bool:
-        """Whether rows that were pushed are not processed: they wait in their source, or an epoch has read and not taken them."""
+        """Whether rows that were pushed are not processed: they wait in their source, or an epoch has read and not
+        taken them."""
         readers = {} if self._driver is None else self._driver.readers
         pushed = {name: source for name, source in self._sources.items() if isinstance(source, MemorySource)}
         return any(source.waiting_rows or (name in readers and readers[name].pieces) for name, source in pushed.items())
@@ -311,11 +319,15 @@ class EmbeddedRunner:
     def _refuse_inside(self, message: str) -> None:
         if self._driver is not None and self._driver.is_mine:
             raise UserError(
-                message, detail="the caller is called with results", hint="call it when step(), run() or results() has returned"
+                message,
+                detail="the caller is called with results",
+                hint="call it when step(), run() or results() has returned",
             )
 
     def _refuse_second(self) -> None:
-        if self._driver is not None and (self._driver.is_mine or (self._thread is not None and self._thread.is_alive())):
+        if self._driver is not None and (
+            self._driver.is_mine or (self._thread is not None and self._thread.is_alive())
+        ):
             raise UserError("the session is running already", hint="stop() first")
 
     def stop(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eddyline.connectors.base import Sink
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures.report import Report
 from eddyline.runtime.reporting.standing_view import described, detail
 
 if TYPE_CHECKING:

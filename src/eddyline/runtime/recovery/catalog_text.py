@@ -1,8 +1,9 @@
 """A job as text: statements that declare its streams, tables, queries, sinks and settings again.
 
-Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsed and bound again they give the same.
-         `written_catalog` is the whole job with the places of its queries.
-Limits   A query's settings stand in its WITH where they differ from the defaults; the text is to be bound under the defaults.
+Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsed and bound again they give
+         the same. `written_catalog` is the whole job with the places of its queries.
+Limits   A query's settings stand in its WITH where they differ from the defaults; the text is to be bound under the
+         defaults.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from eddyline.language.syntax import (
     Set,
     WithOption,
 )
-from eddyline.model.constraint import ConstraintSet
-from eddyline.model.own_function import OwnFunction
-from eddyline.model.punctuation import DerivedPunctuation
+from eddyline.model.expressions.own_function import OwnFunction
+from eddyline.model.patterns.constraint import ConstraintSet
 from eddyline.model.query import BoundQuery
+from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.schema import Column, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.model.window import span_text
@@ -77,7 +78,9 @@ def _joined(statements: Iterable[str]) -> str:
 def query_text(query: BoundQuery) -> str:
     """CREATE QUERY with everything that differs from the defaults said in WITH."""
     settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
-    return f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
+    return (
+        f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
+    )
 
 
 def created_by(query: BoundQuery) -> str:
@@ -109,12 +112,18 @@ def template_text(template: Template) -> str:
 
 def requests_text(asking: RequestStream) -> str:
     roles = {"window": asking.window, "group_by": asking.group_by, "aggregates": asking.aggregates}
-    options = (*_stream_options(asking.stream), *_options({role: name for role, name in roles.items() if name is not None}))
-    return render(CreateRequests(asking.name, _definitions(asking.stream.schema.columns), asking.template.name, options))
+    options = (
+        *_stream_options(asking.stream),
+        *_options({role: name for role, name in roles.items() if name is not None}),
+    )
+    return render(
+        CreateRequests(asking.name, _definitions(asking.stream.schema.columns), asking.template.name, options)
+    )
 
 
 def _constraint_texts(found: ConstraintSet) -> list[str]:
-    """CREATE CONSTRAINTS with its rules, those of a workflow too; settings that differ from the defaults are set around it."""
+    """CREATE CONSTRAINTS with its rules, those of a workflow too; settings that differ from the defaults are set around
+    it."""
     plain, own = Settings(), found.settings
     around = {n: v for n in ("constraints", "on_violation") if (v := getattr(own, n)) != getattr(plain, n)}
     book = BookClause(found.book.stream, found.book.type, found.book.partition)
@@ -133,7 +142,11 @@ def function_texts(own: OwnFunction) -> list[str]:
 
 
 def punctuation_text(derived: DerivedPunctuation) -> str:
-    return render(CreatePunctuation(derived.name, derived.stream, derived.columns, derived.source, derived.source_columns, derived.at))
+    return render(
+        CreatePunctuation(
+            derived.name, derived.stream, derived.columns, derived.source, derived.source_columns, derived.at
+        )
+    )
 
 
 def sink_text(sink: DeclaredSink) -> str:
@@ -168,7 +181,9 @@ def _stream_options(stream: Stream) -> tuple[WithOption, ...]:
 
 
 def _table_options(table: Table) -> tuple[WithOption, ...]:
-    return _options({**table.options, **({} if table.refresh is None else {"refresh": span_text(table.refresh).lower()})})
+    return _options(
+        {**table.options, **({} if table.refresh is None else {"refresh": span_text(table.refresh).lower()})}
+    )
 
 
 def _settings(settings: Settings) -> dict[str, Any]:

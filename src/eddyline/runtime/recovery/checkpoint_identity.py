@@ -1,9 +1,9 @@
 """Which job a checkpoint folder belongs to: engine, format, the folders for results; and one process at a time.
 
-Answer   `claim(folder, engine, format)` makes the folder (for its owner alone), locks it, and says that it belongs to this engine; a folder
-         of the other engine, of another format or in use is refused with a hint. `begin` notes the folders for results before the first
-         result is written, so that a run which was killed before its first checkpoint is continued by the same command: `has_begun`
-         says that what lies there is this job's own.
+Answer   `claim(folder, engine, format)` makes the folder (for its owner alone), locks it, and says that it belongs to
+         this engine; a folder of the other engine, of another format or in use is refused with a hint. `begin` notes
+         the folders for results before the first result is written, so that a run which was killed before its first
+         checkpoint is continued by the same command: `has_begun` says that what lies there is this job's own.
 State    `eddyline.json` and `begun.json` in the folder, sealed, and its lock.
 Limits   Nothing here reads state: each engine knows its own.
 """
@@ -79,7 +79,9 @@ class Claim:
 def claim(folder: str, engine: str, format: int) -> Claim:
     """Take a checkpoint folder for an engine, until `release` or the end of the process."""
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise CheckpointProblem(f"{folder} is a file", detail="a checkpoint is a folder", hint="--checkpoint DIR names a folder")
+        raise CheckpointProblem(
+            f"{folder} is a file", detail="a checkpoint is a folder", hint="--checkpoint DIR names a folder"
+        )
     try:
         make_folder(folder)
     except OSError as problem:
@@ -129,8 +131,11 @@ def check_identity(folder: str, engine: str, format: int) -> None:
 
 
 def of_another_format(what: str, found: object, format: int) -> CheckpointProblem:
-    """The refusal of something whose format is not the one that this version reads; it names the release that continues the job."""
-    release = _RELEASES.get(found, "the version that wrote it") if isinstance(found, int) else "the version that wrote it"
+    """The refusal of something whose format is not the one that this version reads; it names the release that continues
+    the job."""
+    release = (
+        _RELEASES.get(found, "the version that wrote it") if isinstance(found, int) else "the version that wrote it"
+    )
     hint = f"continue the job with {release}, or {_ANEW}"
     return CheckpointProblem(f"{what} has format {found}", detail=f"this version reads format {format}", hint=hint)
 
@@ -155,4 +160,14 @@ def _of_the_other(folder: str, engine: str, wanted: str) -> CheckpointProblem:
     )
 
 
-__all__ = ["BEGUN", "IDENTITY", "RESTORE", "Claim", "check_identity", "claim", "identity", "not_writable", "of_another_format"]
+__all__ = [
+    "BEGUN",
+    "IDENTITY",
+    "RESTORE",
+    "Claim",
+    "check_identity",
+    "claim",
+    "identity",
+    "not_writable",
+    "of_another_format",
+]

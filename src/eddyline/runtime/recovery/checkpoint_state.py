@@ -1,6 +1,7 @@
 """What a checkpoint holds, as `eddyline state` shows it: one form for both engines.
 
-Answer   Per shard its live rows, the rows that wait for the frontier, bytes, frontier and queries. An embedded job is one shard.
+Answer   Per shard its live rows, the rows that wait for the frontier, bytes, frontier and queries. An embedded job is
+         one shard.
 Limits   Words only: each engine reads its own checkpoints.
 """
 

@@ -1,10 +1,11 @@
 """One process at a time uses a folder: a lock that dies with its process.
 
-Answer   `FolderLock(folder).take()` locks the folder, or says which process has it (`CheckpointProblem`, exit code 2). The lock goes with
-         `release`, with the object, or with the process, however it ends: after a kill nothing has to be cleaned up.
+Answer   `FolderLock(folder).take()` locks the folder, or says which process has it (`CheckpointProblem`, exit code 2).
+         The lock goes with `release`, with the object, or with the process, however it ends: after a kill nothing has
+         to be cleaned up.
 State    The file `lock` in the folder, which stays; it names the process that took the lock last.
-Limits   Processes on other machines are kept out where the file system shares locks (NFS 4 does). A child that is forked without a
-         new program keeps the lock until it ends.
+Limits   Processes on other machines are kept out where the file system shares locks (NFS 4 does). A child that is
+         forked without a new program keeps the lock until it ends.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ class FolderLock:
             ) from None
         except OSError as problem:
             raise StateProblem(
-                f"the folder {self.folder} cannot be locked", detail=str(problem), hint="choose a file system that has locks"
+                f"the folder {self.folder} cannot be locked",
+                detail=str(problem),
+                hint="choose a file system that has locks",
             ) from problem
         try:
             os.ftruncate(file, 0)
@@ -101,7 +104,8 @@ class FolderLock:
 
 
 def temporary_folder(owner: object) -> tuple[str, FolderLock]:
-    """A folder that goes with its owner, and its lock, which is taken: other processes see by it that the owner is there."""
+    """A folder that goes with its owner, and its lock, which is taken: other processes see by it that the owner is
+    there."""
     folder = tempfile.mkdtemp(prefix="eddyline-job-")
     lock = FolderLock(folder)
     lock.take()

@@ -1,10 +1,11 @@
 """A pipeline written down: a small header and named, immutable blocks of rows.
 
-Answer   `take_snapshot` gives the header (plain JSON) and the names of all blocks it rests on, each with a function that
-         makes its Arrow table; a block that was written once need not be written again. `restore` brings a fresh pipeline
-         with the same queries to exactly that state: indexes and intermediate stores are rebuilt from the live rows.
-Limits   The queries must have been added with the slots and starts that the header says (`saved_queries`). The caller checks
-         that the streams are those of the snapshot (`stream_identity`).
+Answer   `take_snapshot` gives the header (plain JSON) and the names of all blocks it rests on, each with a function
+         that makes its Arrow table; a block that was written once need not be written again. `restore` brings a fresh
+         pipeline with the same queries to exactly that state: indexes and intermediate stores are rebuilt from the live
+         rows.
+Limits   The queries must have been added with the slots and starts that the header says (`saved_queries`). The caller
+         checks that the streams are those of the snapshot (`stream_identity`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.timeline import Timeline
+from eddyline.runtime.engine.units.joins import partition_state
 from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.store_snapshot import restore_store, saved_store, store_content
-from eddyline.runtime.recovery.waiting_snapshot import chunk_name, gate_content, restore_gate, restore_queue, saved_gate, saved_queue
-from eddyline.runtime.timeline import Timeline
-from eddyline.runtime.units.joins import partition_state
+from eddyline.runtime.recovery.waiting_snapshot import (
+    chunk_name,
+    gate_content,
+    restore_gate,
+    restore_queue,
+    saved_gate,
+    saved_queue,
+)
 
 #: Changes when a snapshot of an older version could no longer be read.
 FORMAT = 6
@@ -123,14 +131,19 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
 
 
 def pass_on(header: Header, here: Collection[str]) -> None:
-    """A job goes on with some of its queries: where a query that is gone has computed the results of a copy, the copy gets its state."""
+    """A job goes on with some of its queries: where a query that is gone has computed the results of a copy, the copy
+    gets its state."""
     queries = header["queries"]
     originals = {name: saved["state"]["copy"] for name, saved in queries.items() if "copy" in (saved["state"] or {})}
     heirs: dict[str, str] = {}
     for name, original in originals.items():
         if name in here and original not in here:
             heir = heirs.setdefault(original, name)
-            given = {key: queries[original][key] for key in ("slot", "state")} if heir == name else {"state": {"copy": heir}}
+            given = (
+                {key: queries[original][key] for key in ("slot", "state")}
+                if heir == name
+                else {"state": {"copy": heir}}
+            )
             queries[name] = {**queries[name], **given}
     if not heirs:
         return
@@ -175,7 +188,9 @@ def block_content(header: Header, block: str) -> str:
         # Aggregates have blocks; templates and streams of requests have a state without any.
         state = query["state"] or {}
         for held, what in ((state, "groups"), (state.get("ranked") or {}, "ranked groups")):
-            if "prefix" in held and (block.startswith(held["prefix"]) or any(block == sealed for _, sealed, _ in held["blocks"])):
+            if "prefix" in held and (
+                block.startswith(held["prefix"]) or any(block == sealed for _, sealed, _ in held["blocks"])
+            ):
                 return f"{what} of query {name}"
         if block in state.get("pending", ()):
             return f"rows of query {name} that may still find a partner"
@@ -234,7 +249,9 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     # What comes from now on was not there when the snapshot was taken.
     pipeline.kinds.copies.saved = {}
     for unit in pipeline.kinds.units():
-        unit.restore({**header.get("units", {}), **{name: header["queries"][name]["state"] for name in unit.queries}}, load)
+        unit.restore(
+            {**header.get("units", {}), **{name: header["queries"][name]["state"] for name in unit.queries}}, load
+        )
     # A group continues with the tree that it had moved to.
     plans = pipeline.planner.restored(header.get("plans", {}))
     for signature, group in pipeline.groups.items():

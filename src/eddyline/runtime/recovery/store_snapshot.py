@@ -1,10 +1,11 @@
-"""A stream's store in a snapshot: its segments, the rows that were dropped from them, and how far each timeline has read.
+"""A stream's store in a snapshot: its segments, the rows that were dropped from them, and how far each timeline has
+read.
 
-Answer   `saved_store` gives the part of the header, and puts blocks beside it; `restore_store` brings a store of a fresh pipeline, whose
-         queries have their ports already, to that state.
+Answer   `saved_store` gives the part of the header, and puts blocks beside it; `restore_store` brings a store of a
+         fresh pipeline, whose queries have their ports already, to that state.
 State    None.
-Limits   A segment is written once. Places and numbers of rows that a timeline had not reached then are in a block of their own, the
-         amendments of this timeline, while the segment stands.
+Limits   A segment is written once. Places and numbers of rows that a timeline had not reached then are in a block of
+         their own, the amendments of this timeline, while the segment stands.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import pyarrow as pa
 from eddyline.errors import CheckpointProblem
 from eddyline.operators.join.combination import Words, any_bit
 from eddyline.operators.join.port import Port, bits_of
-from eddyline.operators.keys import combined, key_words
-from eddyline.operators.reading import BEFORE, ReadPosition
-from eddyline.operators.stream import StreamState
-from eddyline.runtime.supply import Supply
+from eddyline.operators.stream.keys import combined, key_words
+from eddyline.operators.stream.reading import BEFORE, ReadPosition
+from eddyline.operators.stream.stream import StreamState
+from eddyline.runtime.engine.supply import Supply
 from eddyline.state.columns import Ints
 from eddyline.state.segment import Segment, open_marks, payload_name
 from eddyline.state.store import Store
@@ -53,7 +54,13 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
         if first < end:
             amended = f"{state.name}-read-by-{name}-{segments.token}-{state.store.generation}-{first}-{end}"
             blocks[amended] = partial(_amendments, state, reader, first, end)
-        readers[name] = {"position": reader.position, "now": reader.now, "seen": reader.seen, "passed": reader.passed, "amended": amended}
+        readers[name] = {
+            "position": reader.position,
+            "now": reader.now,
+            "seen": reader.seen,
+            "passed": reader.passed,
+            "amended": amended,
+        }
     store = state.store
     return {
         "reach": supply.reach,
@@ -64,12 +71,15 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
         "dropped": segments.dropped,
         "segments": [[s.first, s.end, s.token] for s in segments.segments],
         "readers": readers,
-        "lineage": {port.words_mark: [[m.query, m.reference, slot] for slot, m in port.members.items()] for port in state.ports},
+        "lineage": {
+            port.words_mark: [[m.query, m.reference, slot] for slot, m in port.members.items()] for port in state.ports
+        },
     }
 
 
 def _segment_table(supply: Supply, segment: Segment) -> pa.Table:
-    """The rows of a segment; it names the marks that are not in it because the queries behind them want all of its rows."""
+    """The rows of a segment; it names the marks that are not in it because the queries behind them want all of its
+    rows."""
     table = supply.segments.table(segment)
     whole = [port.words_mark for port in supply.state.ports if not port.stores_words]
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _WHOLE: json.dumps(whole)})
@@ -145,16 +155,25 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
     for index in stream.store.indexes.values():
         index.rebuild()
     opened = [open_marks(table) for table in tables]
-    words = [[lineage.words(port, table, marks) for table, marks in zip(tables, opened, strict=True)] for port in stream.ports]
+    words = [
+        [lineage.words(port, table, marks) for table, marks in zip(tables, opened, strict=True)]
+        for port in stream.ports
+    ]
     for port, found in zip(stream.ports, words, strict=True):
         if not port.stores_words and any((one != port.full()).any() for one in found):
             port.stores_words = True
             store.add_mark(port.words_mark, np.uint64, port.width)
     for number, (table, marks) in enumerate(zip(tables, opened, strict=True)):
-        marks |= {port.words_mark: port.flat(found[number]) for port, found in zip(stream.ports, words, strict=True) if port.stores_words}
+        marks |= {
+            port.words_mark: port.flat(found[number])
+            for port, found in zip(stream.ports, words, strict=True)
+            if port.stores_words
+        }
         # A column that no query read when the segment was written: a query that reads it now began after these rows.
         payload = {
-            name: table.column(saved).combine_chunks() if saved in table.column_names else pa.nulls(len(table), store.types[name].arrow)
+            name: table.column(saved).combine_chunks()
+            if saved in table.column_names
+            else pa.nulls(len(table), store.types[name].arrow)
             for name, saved in ((name, payload_name(name)) for name in store.columns)
         }
         for mark, (compiled, kind) in stream.keys.items():
@@ -177,7 +196,8 @@ def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
 
 @dataclass
 class Lineage:
-    """Which query wants which stored row, by query and reference; in segments it lies under marks and slots of the run before."""
+    """Which query wants which stored row, by query and reference; in segments it lies under marks and slots of the run
+    before."""
 
     #: (query, reference) -> the mark and the slot of the run before.
     known: Mapping[tuple[str, str], tuple[str, int]]
@@ -186,7 +206,9 @@ class Lineage:
 
     @classmethod
     def of(cls, stream: StreamState, saved: Mapping[str, list[tuple[str, str, int]]]) -> Lineage:
-        known = {(query, reference): (mark, slot) for mark, members in saved.items() for query, reference, slot in members}
+        known = {
+            (query, reference): (mark, slot) for mark, members in saved.items() for query, reference, slot in members
+        }
         as_written = True
         for port in stream.ports:
             for slot, member in port.members.items():
@@ -220,7 +242,8 @@ class Lineage:
 
 
 def _moved(words: Words, pairs: Sequence[tuple[int, int]], width: int) -> Words:
-    """Words that have, per pair of slots, the bit of the first in the place of the second; bits beyond the given words are zero."""
+    """Words that have, per pair of slots, the bit of the first in the place of the second; bits beyond the given words
+    are zero."""
     known = [(before, slot) for before, slot in pairs if before < 64 * words.shape[1]]
     found = np.zeros((len(words), width), np.uint64)
     if all(before == slot for before, slot in known):

@@ -1,8 +1,9 @@
 """What a stream must not change about itself under a checkpoint, in both runtimes.
 
-Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format, path and constraints,
-         of which there is a digest of the rules too, since they may stand in a workflow's file, and whether they are checked.
-         `check_identities` refuses streams that differ from those of a checkpoint and says in what.
+Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format,
+         path and constraints, of which there is a digest of the rules too, since they may stand in a workflow's file,
+         and whether they are checked. `check_identities` refuses streams that differ from those of a checkpoint and
+         says in what.
 Limits   Two paths are the same if they are equal as absolute paths, or lead to the same place once symbolic links are
          resolved. A relative path begins at the working directory. `files_per_batch`, `delimiter`, `idle` and
          `most_ahead` may change.
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from eddyline.errors import CheckpointProblem
-from eddyline.model.constraint import ConstraintSet
+from eddyline.model.patterns.constraint import ConstraintSet
 from eddyline.model.query import one_line
 from eddyline.model.schema import Stream
 
@@ -57,7 +58,10 @@ def identity(stream: Stream) -> Identity:
         "place": stream.position,
         "format": kind,
         # A begun file continues at a record's number: these options decide what is a record.
-        "records": [str(options.get(name, default)).strip().lower() for name, default in (("header", "true"), ("multiline", "false"))],
+        "records": [
+            str(options.get(name, default)).strip().lower()
+            for name, default in (("header", "true"), ("multiline", "false"))
+        ],
         "path": os.path.abspath(path) if path else None,
         "constraints": [one_line(c.text) for c in stream.constraints],
         "rules": [_rules(c) for c in stream.constraints],
@@ -81,7 +85,9 @@ def _promises(stream: Stream) -> list[str]:
     return said + sorted(str(derived) for derived in stream.promised)
 
 
-def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity], now: Callable[[Stream], Identity] = identity) -> None:
+def check_identities(
+    streams: Iterable[Stream], saved: Mapping[str, Identity], now: Callable[[Stream], Identity] = identity
+) -> None:
     """Refuse a job whose streams are not those of the checkpoint."""
     here = {stream.name: stream for stream in streams}
     for name, stream in here.items():
@@ -94,7 +100,8 @@ def check_identities(streams: Iterable[Stream], saved: Mapping[str, Identity], n
     missing = sorted(saved.keys() - here.keys())
     if missing:
         raise CheckpointProblem(
-            f"stream {missing[0]} of the checkpoint is not declared any more", hint="declare it; queries may go, streams cannot"
+            f"stream {missing[0]} of the checkpoint is not declared any more",
+            hint="declare it; queries may go, streams cannot",
         )
 
 
@@ -106,7 +113,9 @@ def _check(stream: Stream, then: Identity, now: Identity) -> None:
     changed = [part for part in _WORDS if then.get(part) != now[part]]
     if not changed:
         return
-    said = "; ".join(f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed)
+    said = "; ".join(
+        f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed
+    )
     hint = "streams cannot change under a checkpoint: restore the declaration, or start with an empty checkpoint"
     if changed == ["path"]:
         hint = (

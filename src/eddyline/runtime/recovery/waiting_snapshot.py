@@ -1,7 +1,7 @@
 """What waits, written down: rows in the queues of timelines and gates, and the records among them.
 
-Answer   `saved_queue` and `saved_gate` give what the header of a snapshot holds and add the blocks; `restore_queue` and `restore_gate` are
-         their reverse.
+Answer   `saved_queue` and `saved_gate` give what the header of a snapshot holds and add the blocks; `restore_queue` and
+         `restore_gate` are their reverse.
 State    None.
 Limits   A chunk of rows has the same block wherever it waits.
 """
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.operators.gate import Gate
-from eddyline.operators.intake import event_times
-from eddyline.operators.waiting import Waiting, WaitingRows
+from eddyline.operators.stream.gate import Gate
+from eddyline.operators.stream.intake import event_times
+from eddyline.operators.stream.waiting import Waiting, WaitingRows
 
 Blocks = dict[str, Callable[[], pa.Table]]
 Load = Callable[[str], pa.Table]

@@ -1,11 +1,12 @@
 """What a job decided, as a list of events: the difference between two reports.
 
-Answer   `decisions(before, now)` compares two report documents, also across a restart, and gives one event for every plan that moved or was
-         passed over, every edge of demand that began or stopped to listen, every index of a template that changed, every query that came or
-         went, every control record that was refused, and every start of the job.
+Answer   `decisions(before, now)` compares two report documents, also across a restart, and gives one event for every
+         plan that moved or was passed over, every edge of demand that began or stopped to listen, every index of a
+         template that changed, every query that came or went, every control record that was refused, and every start of
+         the job.
 State    None.
-Limits   What began and ended between two reports is not seen, apart from migrations and refusals, which reports list. Of many queries that
-         come or go between two reports the first ones are named.
+Limits   What began and ended between two reports is not seen, apart from migrations and refusals, which reports list.
+         Of many queries that come or go between two reports the first ones are named.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def decisions(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[
 
 
 def _queries(before: set[str], now: set[str], is_first: bool) -> Iterable[Event]:
-    for kind, word, names in (("added", "was added", sorted(now - before)), ("dropped", "has gone", sorted(before - now))):
+    for kind, word, names in (
+        ("added", "was added", sorted(now - before)),
+        ("dropped", "has gone", sorted(before - now)),
+    ):
         if is_first and kind == "added":
             # Queries of the job file are no decisions.
             continue
@@ -70,7 +74,12 @@ def _passed_over(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str,
     for one in now:
         if (one["epoch"], one["tree"], tuple(one["queries"])) not in known:
             queries = list(one["queries"])[:_NAMED]
-            yield {"kind": "kept", "queries": queries, "text": f"the plan stays; {one['tree']} was not taken", "reason": one["reason"]}
+            yield {
+                "kind": "kept",
+                "queries": queries,
+                "text": f"the plan stays; {one['tree']} was not taken",
+                "reason": one["reason"],
+            }
 
 
 def _all_edges(demand: Mapping[str, Any], place: str = "") -> Iterable[tuple[str, str, Mapping[str, Any]]]:
@@ -98,4 +107,10 @@ def _indexes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Even
         index = figures.get("index") if isinstance(figures, Mapping) else None
         was = known.get(name, {}).get("index") if isinstance(known.get(name), Mapping) else None
         if index is not None and was is not None and index != was:
-            yield {"kind": "index", "query": name, "text": f"template {name} has another index", "before": str(was), "after": str(index)}
+            yield {
+                "kind": "index",
+                "query": name,
+                "text": f"template {name} has another index",
+                "before": str(was),
+                "after": str(index),
+            }

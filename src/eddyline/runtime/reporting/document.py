@@ -1,8 +1,8 @@
 """A report as the document that files, pages and programs read.
 
-Answer   `report_document` has the figures of `--stats` under `stats`, without plans and with the newest epochs alone, beside them what
-         only displays need: streams with their horizons, stores with what they hold now, shards one by one.
-         `overview_line` and `query_figures` are what histories keep of it.
+Answer   `report_document` has the figures of `--stats` under `stats`, without plans and with the newest epochs alone,
+         beside them what only displays need: streams with their horizons, stores with what they hold now, shards one by
+         one. `overview_line` and `query_figures` are what histories keep of it.
 State    None.
 Limits   The fields are those of docs/dashboard.md, "The report"; a new one may come, none goes without a new `format`.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eddyline.runtime.report import Report, query_operator
+from eddyline.runtime.figures.report import Report, query_operator
 
 FORMAT = 1
 #: How many single epochs, batches and largest stores are in a document or a line.
@@ -41,7 +41,9 @@ def report_document(report: Report) -> dict[str, Any]:
         "memory_bytes": job.memory_bytes,
         "stage_seconds": dict(job.stage_seconds),
         "refused_plans": [dict(one) for one in job.refused_plans],
-        "each_shard": {} if report.shards is None else {str(shard): dict(one) for shard, one in report.shards.each.items()},
+        "each_shard": {}
+        if report.shards is None
+        else {str(shard): dict(one) for shard, one in report.shards.each.items()},
     }
 
 

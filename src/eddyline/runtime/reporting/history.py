@@ -1,8 +1,8 @@
 """The last hours of a job in bounded files.
 
-Answer   `HistoryJournal` appends JSON lines to a file; when the file has half of its room, it becomes the older half and a new one begins.
-         `QueryLines` writes a line for all queries every ten seconds. `read_overview` and `read_query` give lines back, thinned out to so
-         many points.
+Answer   `HistoryJournal` appends JSON lines to a file; when the file has half of its room, it becomes the older half
+         and a new one begins. `QueryLines` writes a line for all queries every ten seconds. `read_overview` and
+         `read_query` give lines back, thinned out to so many points.
 
              overview.jsonl.1  older half ─► overview.jsonl  newer half ─► next line
 
@@ -31,7 +31,8 @@ class HistoryJournal:
         self._size = os.path.getsize(path) if os.path.exists(path) else 0
 
     def append(self, line: Mapping[str, Any], head: Mapping[str, Any] | None = None, with_head: bool = False) -> None:
-        """Write a line; before the first one of a file, and where `with_head` is set, the head that later lines refer to."""
+        """Write a line; before the first one of a file, and where `with_head` is set, the head that later lines refer
+        to."""
         data = _encoded(line)
         if self._size and self._size + len(data) > self._half:
             os.replace(self.path, f"{self.path}.1")
@@ -61,7 +62,8 @@ class QueryLines:
         return not self._written <= now < self._due
 
     def note(self, now: float, figures: Mapping[str, Sequence[float | None]]) -> None:
-        """`figures`: per query results, seconds, 95th percentile of the response time. A line is written if one is due."""
+        """`figures`: per query results, seconds, 95th percentile of the response time. A line is written if one is
+        due."""
         if not self.is_due(now):
             return
         self._written, self._due = now, now + QUERY_SECONDS * max(1.0, len(figures) / QUERIES_AT_PACE)
@@ -88,7 +90,8 @@ def read_lines(path: str) -> Iterator[dict[str, Any]]:
 
 
 def read_overview(path: str, since: float, points: int) -> list[dict[str, Any]]:
-    """The lines of an overview from an instant on, at most about `points`: evenly spread, the newest always among them."""
+    """The lines of an overview from an instant on, at most about `points`: evenly spread, the newest always among
+    them."""
     found = [line for line in read_lines(path) if line.get("t", 0.0) >= since]
     step = max(1, -(-len(found) // max(points, 1)))
     return found[(len(found) - 1) % step :: step] if found else []

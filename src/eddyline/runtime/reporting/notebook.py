@@ -1,8 +1,10 @@
 """What sessions, queries and plans show of themselves in a notebook: HTML without a server.
 
-Answer   `session_html`, `query_html` and `Plan._repr_html_` give small tables and the drawing of a plan, every value escaped.
+Answer   `session_html`, `query_html` and `Plan._repr_html_` give small tables and the drawing of a plan, every value
+         escaped.
 State    None.
-Limits   A query shows rows that have not been taken yet, and takes none. Nothing here needs the packages of the dashboard.
+Limits   A query shows rows that have not been taken yet, and takes none. Nothing here needs the packages of the
+         dashboard.
 """
 
 from __future__ import annotations
@@ -52,14 +54,19 @@ def query_html(name: str, sql: str, schema: pa.Schema, tables: Iterable[pa.Table
     return f"<p><b>query {escape(name)}</b></p><pre>{escape(sql)}</pre>{rows}"
 
 
-def session_html(streams: Mapping[str, Sequence[str]], queries: Mapping[str, str], stats: Mapping[str, Any] | None) -> str:
+def session_html(
+    streams: Mapping[str, Sequence[str]], queries: Mapping[str, str], stats: Mapping[str, Any] | None
+) -> str:
     """Streams with their columns, queries with their SQL, and what a session that runs has done."""
     rows_in: Mapping[str, int] = {} if stats is None else stats["rows_in"]
     results: Mapping[str, int] = {} if stats is None else stats["results"]
     first = list(queries.items())[:_QUERIES]
     parts = [
         "<p><b>eddyline session</b></p>",
-        _table(["stream", "columns", "rows"], [(name, ", ".join(columns), rows_in.get(name, "")) for name, columns in streams.items()]),
+        _table(
+            ["stream", "columns", "rows"],
+            [(name, ", ".join(columns), rows_in.get(name, "")) for name, columns in streams.items()],
+        ),
         _table(["query", "SQL", "results"], [(name, sql, results.get(name, "")) for name, sql in first]),
     ]
     if len(queries) > _QUERIES:
@@ -67,7 +74,11 @@ def session_html(streams: Mapping[str, Sequence[str]], queries: Mapping[str, str
     if stats is None:
         parts.append("<p><i>no rows yet</i></p>")
     else:
-        figures = {"epochs": stats["epochs"], "rows stored at most": stats["peak_stored_rows"], "state in bytes": stats["state_bytes"]}
+        figures = {
+            "epochs": stats["epochs"],
+            "rows stored at most": stats["peak_stored_rows"],
+            "state in bytes": stats["state_bytes"],
+        }
         parts.append(_table(list(figures), [list(figures.values())]))
     return "".join(parts)
 
@@ -75,7 +86,9 @@ def session_html(streams: Mapping[str, Sequence[str]], queries: Mapping[str, str
 def _table(heads: Iterable[str], rows: Iterable[Sequence[object]]) -> str:
     """`heads` are HTML; rows hold any values."""
     head = "".join(f'<th style="text-align:left">{one}</th>' for one in heads)
-    body = "".join("<tr>" + "".join(f'<td style="text-align:left">{_cell(value)}</td>' for value in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left">{_cell(value)}</td>' for value in row) + "</tr>" for row in rows
+    )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -1,7 +1,7 @@
 """Where the reports of a job lie: the folder `dashboard` below the job's own.
 
-Answer   `ReportPlaces(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what each query is),
-         `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories). A dashboard
+Answer   `ReportPlaces(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what
+         each query is), `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories). A dashboard
          writes `token`, `wanted/` (what its pages look at) and `leases/` (which tried queries are still wanted).
 State    Files only. Reports are not synced to the disk: after a power cut the next one replaces what is there.
 Limits   The folder is for its owner alone.
@@ -34,7 +34,8 @@ class ReportPlaces:
         self.leases = os.path.join(self.folder, "leases")
 
     def make(self) -> None:
-        # The job's own too, where the dashboard comes before the first checkpoint: a folder made on the way would be for all.
+        # The job's own too, where the dashboard comes before the first checkpoint: a folder made on the way would be
+        # for all.
         for folder in (self.job, self.folder, self.wanted, self.leases):
             make_folder(folder)
 

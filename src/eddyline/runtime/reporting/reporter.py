@@ -1,13 +1,15 @@
 """The reports of a running job: made between two epochs, written below the job's folder.
 
-Answer   `beat` is called between epochs as often as they come. When a report is due it is made, written as `report.json`, added to the
-         histories, compared with the one before it for decisions, and what pages want to see of single queries is put into it.
+Answer   `beat` is called between epochs as often as they come. When a report is due it is made, written as
+         `report.json`, added to the histories, compared with the one before it for decisions, and what pages want to
+         see of single queries is put into it.
 
              engine thread   |= epoch =|beat|= epoch =|beat → report, histories|= epoch =| …
 
 State    The last document; the tails of queries that are looked at.
-Limits   At most one report a second, two where pages are open; fewer where making one takes long: never more than a fiftieth of the time.
-         A disk that is full or a figure that fails costs a report, never the job. One thread at a time: `lock` sees to that.
+Limits   At most one report a second, two where pages are open; fewer where making one takes long: never more than a
+         fiftieth of the time. A disk that is full or a figure that fails costs a report, never the job. One thread at a
+         time: `lock` sees to that.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from typing import Any, Protocol
 
 from eddyline.connectors.base import Sink
 from eddyline.model.clock import WALL
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import drop_record
-from eddyline.runtime.report import Report
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import drop_record
+from eddyline.runtime.figures.report import Report
 from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.document import overview_line, query_figures, report_document
 from eddyline.runtime.reporting.history import DECISION_BYTES, OVERVIEW_BYTES, HistoryJournal, QueryLines
@@ -141,7 +143,8 @@ class Reporter:
         self._due = WALL.now() + max(tuning.seconds, min(tuning.parts * spent / self._busy(), tuning.most_seconds))
 
     def _busy(self) -> float:
-        """How many cores the process has used since the last report; a job that does little counts as one that uses a tenth of a core."""
+        """How many cores the process has used since the last report; a job that does little counts as one that uses a
+        tenth of a core."""
         now, used = WALL.now(), time.process_time()
         before, used_before = self._clocks
         self._clocks = (now, used)
@@ -225,7 +228,8 @@ class Reporter:
                     self._tails[name] = tail
 
     def _end_leases(self, described: Mapping[str, Mapping[str, Any]]) -> None:
-        """Drop the tried queries whose lease no page renews. The time during which the job did not run does not count."""
+        """Drop the tried queries whose lease no page renews. The time during which the job did not run does not
+        count."""
         ended, tried = [], {}
         for name, one in described.items():
             if one.get("lease") is None or one["stop"] is not None:
@@ -248,4 +252,8 @@ class Reporter:
 def _known_since(found: Any) -> dict[str, float]:
     if not isinstance(found, dict):
         return {}
-    return {name: one["since"] for name, one in found.items() if isinstance(one, dict) and isinstance(one.get("since"), float)}
+    return {
+        name: one["since"]
+        for name, one in found.items()
+        if isinstance(one, dict) and isinstance(one.get("since"), float)
+    }

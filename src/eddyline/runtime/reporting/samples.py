@@ -1,9 +1,10 @@
 """Rows for people to look at: the newest results of a query, and some of the rows that could not take part.
 
-Answer   `Tail` is a sink that keeps the newest rows of one query. `DeadSamples` keeps the newest few dead rows of each stream and reason,
-         and how many there were. Both give texts: what a page shows is never more than that.
+Answer   `Tail` is a sink that keeps the newest rows of one query. `DeadSamples` keeps the newest few dead rows of each
+         stream and reason, and how many there were. Both give texts: what a page shows is never more than that.
 State    At most 200 rows per watched query; at most 5 rows for each of 8 reasons per stream.
-Limits   A value is cut after 200 characters. Tables are reduced to their last rows when they come, not when they are looked at.
+Limits   A value is cut after 200 characters. Tables are reduced to their last rows when they come, not when they are
+         looked at.
 """
 
 from __future__ import annotations
@@ -93,7 +94,10 @@ class DeadSamples:
         return {
             stream: {
                 "columns": ["_reason", *self._columns[stream]],
-                "reasons": {kind: {"count": count, "samples": list(self._rows[stream].get(kind, ()))} for kind, count in counts.items()},
+                "reasons": {
+                    kind: {"count": count, "samples": list(self._rows[stream].get(kind, ()))}
+                    for kind, count in counts.items()
+                },
             }
             for stream, counts in self._counts.items()
         }

@@ -1,6 +1,7 @@
 """What pages show of one query that stands in a pipeline: in words, and as a plan to be drawn.
 
-Answer   `described` says what a query is; `detail` has its plan as text and as a shape, and which queries its unit serves too.
+Answer   `described` says what a query is; `detail` has its plan as text and as a shape, and which queries its unit
+         serves too.
 State    None.
 Limits   Reads a pipeline at rest. On Spark the pipeline is the driver's model, which has all plans and no rows.
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.unit import Standing
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.unit import Standing
 
 #: How many of the queries that share a plan are named.
 _NAMED = 50

@@ -1,1 +1,1 @@
-
+"""The driver for Spark Structured Streaming."""

@@ -1,6 +1,7 @@
 """The results of one query of a job on Spark, read from the files that were delivered.
 
-Answer   `FileResults` is the `Handle` of a query of a session with `spark=…`: its results as they come, and as a DataFrame.
+Answer   `FileResults` is the `Handle` of a query of a session with `spark=…`: its results as they come, and as a
+         DataFrame.
 State    The file that was taken last.
 Limits   Where a session keeps no files, results only go to sinks and callbacks.
 """
@@ -15,11 +16,11 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from eddyline.connectors.output import result_files
+from eddyline.connectors.results.output import result_files
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests
-from eddyline.runtime.epoch import punctuations_of
-from eddyline.runtime.pipeline import Pipeline
+from eddyline.runtime.engine.epoch import punctuations_of
+from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.spark.job.shard_report import committed_batch
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class FileResults:
         known = runner.job.catalog.streams
         read = (r.source for part in (*query.makers, query) for r in part.streams if r.derived)
         self._read = {name: known[name] for name in read if name in known}
-        #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results that are in no
-        #: file yet are still to come.
+        #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results
+        #: that are in no file yet are still to come.
         committed = committed_batch(runner.checkpoint)
-        self._taken, self._taken_punctuations = (self._newest(name, committed) for name in (query.name, punctuations_of(query.name)))
+        self._taken, self._taken_punctuations = (
+            self._newest(name, committed) for name in (query.name, punctuations_of(query.name))
+        )
 
     def _newest(self, name: str, committed: int) -> tuple[int, int]:
         """The newest file of committed batches."""
@@ -67,7 +70,9 @@ class FileResults:
         return pipeline.add_query(self._query).schema
 
     def take_punctuations(self) -> list[pa.Table]:
-        found, self._taken_punctuations = _after(self._folder(punctuations_of(self._query.name)), self._taken_punctuations)
+        found, self._taken_punctuations = _after(
+            self._folder(punctuations_of(self._query.name)), self._taken_punctuations
+        )
         return found
 
     def take(self) -> list[pa.Table]:

@@ -1,10 +1,10 @@
 """A session's job on Spark: the caller's Spark session, streams from files or DataFrames, results in files.
 
-Answer   `SparkRunner` is the `Runner` of sessions with `spark=…`. Every run settles the job with its checkpoint and makes a
-         driver; between two runs anything may be declared, while one runs queries come and go.
+Answer   `SparkRunner` is the `Runner` of sessions with `spark=…`. Every run settles the job with its checkpoint and
+         makes a driver; between two runs anything may be declared, while one runs queries come and go.
 State    The DataFrames of streams, the sinks that this program added, and the driver of the last run.
-Limits   Spark decides about micro-batches: there is no `step`, and rows are not pushed. Results wait in files, in `out` or
-         below the checkpoint; without either they only go to sinks and callbacks.
+Limits   Spark decides about micro-batches: there is no `step`, and rows are not pushed. Results wait in files, in `out`
+         or below the checkpoint; without either they only go to sinks and callbacks.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.files import checked_source
-from eddyline.connectors.output import result_files
-from eddyline.connectors.request_files import write_requests
-from eddyline.connectors.results_folder import needed_places, prepare_output
+from eddyline.connectors.files.files import checked_source
+from eddyline.connectors.results.output import result_files
+from eddyline.connectors.results.request_files import write_requests
+from eddyline.connectors.results.results_folder import needed_places, prepare_output
 from eddyline.errors import BindingProblem, Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import Clock
 from eddyline.model.query import BoundQuery
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import PartitionedRows, Rows
-from eddyline.plan.decided import finished_line
 from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
+from eddyline.plan.shards.decided import finished_line
 from eddyline.plan.template_text import plan_text
-from eddyline.runtime.control_fold import is_first
-from eddyline.runtime.own_functions import codes
-from eddyline.runtime.publication import Publication
+from eddyline.runtime.control.control_fold import is_first
+from eddyline.runtime.figures.publication import Publication
+from eddyline.runtime.figures.report import Report, query_operator
+from eddyline.runtime.front.own_functions import codes
+from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
-from eddyline.runtime.report import Report, query_operator
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.runner import Handle, Observer
 from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
@@ -136,14 +136,17 @@ class SparkRunner:
     def declare(self, stream: Stream, given: object = None) -> None:
         if self.begun:
             raise Unsupported(
-                "streams cannot be added to a running job", hint="stop it, declare the stream, and start with a new checkpoint"
+                "streams cannot be added to a running job",
+                hint="stop it, declare the stream, and start with a new checkpoint",
             )
         if isinstance(given, DataFrame):
             self._frames[stream.name] = given
 
     def load(self, table: Table) -> None:
         if self.begun:
-            raise Unsupported("tables cannot be added to a running job", hint="stop it, and start it again with the table")
+            raise Unsupported(
+                "tables cannot be added to a running job", hint="stop it, and start it again with the table"
+            )
 
     def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
         if not self.begun:
@@ -166,7 +169,9 @@ class SparkRunner:
 
     def register(self, query: BoundQuery) -> None:
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
-            raise Unsupported(f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()")
+            raise Unsupported(
+                f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()"
+            )
         for part in (*query.makers, query):
             if query.is_composed and part.pattern is not None and self._stream_of(part).constraints:
                 raise Unsupported(
@@ -174,7 +179,9 @@ class SparkRunner:
                     detail="on Spark violations are found where a trace is, and derived rows are made in one shard",
                     hint="run the job in this process, or write the pattern as a query of its own",
                 )
-        for source in [r.source for r in query.streams if isinstance(r.window, Rows | PartitionedRows) and r.source in self._frames]:
+        for source in [
+            r.source for r in query.streams if isinstance(r.window, Rows | PartitionedRows) and r.source in self._frames
+        ]:
             if self.job.catalog.streams[source].sequence is None:
                 raise BindingProblem(
                     f"query {query.name} counts the rows of {source}, which have no repeatable order",
@@ -202,7 +209,9 @@ class SparkRunner:
 
     def forget(self, kind: str, name: str) -> None:
         if self.begun:
-            raise UserError(f"a {kind} cannot be dropped while the job runs", hint=f"stop(), DROP {kind.upper()} {name}, start()")
+            raise UserError(
+                f"a {kind} cannot be dropped while the job runs", hint=f"stop(), DROP {kind.upper()} {name}, start()"
+            )
         if kind == "stream":
             self._frames.pop(name, None)
         elif kind == "table" and self._driver is not None:
@@ -252,7 +261,9 @@ class SparkRunner:
                 self.job.say(replace(batch, once=batch.once or uuid4().hex))
 
     def step(self) -> None:
-        raise Unsupported("Spark decides about its micro-batches", hint="run() reads what is there; start() follows the sources")
+        raise Unsupported(
+            "Spark decides about its micro-batches", hint="run() reads what is there; start() follows the sources"
+        )
 
     def step_pending(self) -> None:
         """Nothing is pushed; but a job that failed in the background says so here."""
@@ -338,7 +349,9 @@ class SparkRunner:
             if own or node.unit:
                 # The time of filters is that of the store, which counts none.
                 took = f", {node.seconds:.3f} s" if node.seconds else ""
-                lines.append(f"{'results' if own else operator}: {node.rows_in:,} rows in, {node.rows_out:,} out{took} on all shards")
+                lines.append(
+                    f"{'results' if own else operator}: {node.rows_in:,} rows in, {node.rows_out:,} out{took} on all shards"
+                )
         return "\n".join(lines)
 
     def stats(self) -> dict[str, Any]:
@@ -356,7 +369,10 @@ class SparkRunner:
         return job_report(self.driver) if publication is None else publication.now()
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
-        return [parquet.read_table(path) for _, _, path in result_files(os.path.join(self.results, DEAD_LETTER, stream.name))]
+        return [
+            parquet.read_table(path)
+            for _, _, path in result_files(os.path.join(self.results, DEAD_LETTER, stream.name))
+        ]
 
     # -- inside
 
@@ -365,7 +381,9 @@ class SparkRunner:
         if self._out is not None and not self._prepared:
             claimed = self._claimed()
             has_begun = claimed.has_begun([self._out]) or Ledger.read(self.checkpoint).exists
-            prepare_output(self._out, self._overwrite, has_begun, needed_places(self.job.streams, self.job.tables, self.checkpoint))
+            prepare_output(
+                self._out, self._overwrite, has_begun, needed_places(self.job.streams, self.job.tables, self.checkpoint)
+            )
             claimed.begin([self._out])
         self._prepared = True
 
@@ -414,10 +432,20 @@ class SparkRunner:
     def _built(self) -> SparkDriver:
         self.prepare_out()
         functions = tuple(self.job.catalog.functions.values())
-        layout = make_layout(self.spark, self.checkpoint, self.job.streams, self.job.queries, self.job.tables, self.job.settings, functions)
+        layout = make_layout(
+            self.spark,
+            self.checkpoint,
+            self.job.streams,
+            self.job.queries,
+            self.job.tables,
+            self.job.settings,
+            functions,
+        )
         out = self.results if self._keep_results or self._out is not None else None
         say(self.checkpoint, self.job.records)
-        driver = SparkDriver(self.spark, layout, out=out, frames=self._frames, on_batch=self._on_batch, clock=self._clock)
+        driver = SparkDriver(
+            self.spark, layout, out=out, frames=self._frames, on_batch=self._on_batch, clock=self._clock
+        )
         for sink in self.job.sinks:
             check_sink(self.spark, sink)
         driver.functions = Shipped(codes(functions))

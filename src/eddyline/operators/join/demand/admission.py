@@ -1,11 +1,13 @@
-"""Admission to a join of three and more inputs: a new row without a partner in one of them is not worth a single partial result.
+"""Admission to a join of three and more inputs: a new row without a partner in one of them is not worth a single
+partial result.
 
-Answer   `admit` gives the new rows of one input without those that some other input, not the one that is probed first, holds no
-         partner for. Nothing has to be resumed: a row that comes later probes the stores, which hold the row.
+Answer   `admit` gives the new rows of one input without those that some other input, not the one that is probed first,
+         holds no partner for. Nothing has to be resumed: a row that comes later probes the stores, which hold the row.
 
              new rows ─► a partner in c? ─► a partner in d? ─► probe b, then c, then d
 
-State    Counts. With `auto`, which questions refuse enough to be asked at all; the others are tried now and then, on a sample.
+State    Counts. With `auto`, which questions refuse enough to be asked at all; the others are tried now and then, on a
+         sample.
 Limits   Looks at keys and windows of all queries together: a row is left out only when none of them can use it.
 Reading  docs/operators/demand.md
 """
@@ -36,7 +38,9 @@ class Admission:
                 links = links_between(node.equalities, one.references, node.inputs[number])
                 if links:
                     asked = None if zones is None else (zones, node.counters)
-                    self.conditions[origin].append(DemandCondition(node.inputs[number], links, node.bases, mode == "bloom", asked))
+                    self.conditions[origin].append(
+                        DemandCondition(node.inputs[number], links, node.bases, mode == "bloom", asked)
+                    )
 
     @property
     def checks(self) -> int:

@@ -1,7 +1,7 @@
 """The conditions under which combinations of one inner node are demanded.
 
-Answer   `demanded` gives the combinations for which every condition in use holds. `nothing_opposite` says that no combination is demanded,
-         because an input that all of them must meet is empty.
+Answer   `demanded` gives the combinations for which every condition in use holds. `nothing_opposite` says that no
+         combination is demanded, because an input that all of them must meet is empty.
 State    The conditions; with `jit = 'auto'`, those in use.
 Limits   An input that the node shares no key with only has to hold something (`unlinked`).
 """
@@ -21,7 +21,9 @@ from eddyline.state.columns import Ints
 
 
 class Conditions:
-    def __init__(self, node: JoinNode, targets: tuple[Input, ...], bloomed: bool, zones: PartnerZones | None = None) -> None:
+    def __init__(
+        self, node: JoinNode, targets: tuple[Input, ...], bloomed: bool, zones: PartnerZones | None = None
+    ) -> None:
         self.node = node
         asked = None if zones is None else (zones, node.counters)
         #: Every condition on combinations.
@@ -30,7 +32,9 @@ class Conditions:
         #: Per input of the node, what can be said of its rows alone: (the condition on combinations, the one on rows).
         self.early: list[list[tuple[DemandCondition, DemandCondition]]] = [[] for _ in node.inputs]
         for target in targets:
-            links = tuple(link for one in node.inputs for link in links_between(node.equalities, one.references, target))
+            links = tuple(
+                link for one in node.inputs for link in links_between(node.equalities, one.references, target)
+            )
             if not links:
                 self.unlinked.append(target)
                 continue

@@ -1,15 +1,15 @@
 """To which inputs a producer listens: those outside of its subtree, asked directly or through their streams.
 
-Answer   `targets_of` gives, for every inner node of a tree, the inputs that a combination of the node must find a partner
-         in before a node above can use it: the siblings of the node and of its ancestors. A sibling that is a node itself can
-         be asked in three ways.
+Answer   `targets_of` gives, for every inner node of a tree, the inputs that a combination of the node must find a
+         partner in before a node above can use it: the siblings of the node and of its ancestors. A sibling that is a
+         node itself can be asked in three ways.
 
              probes      through the stores of its streams, which always hold everything
              one-sided   through its own store if it is made before the asking node; otherwise not at all
              chain       through its own store if it is made before the asking node; otherwise through its streams
 
-Limits   Dependencies are acyclic: a node asks only stores that are complete before it runs. Where both inputs of a consumer wait for each
-         other's stores, results are lost.
+Limits   Dependencies are acyclic: a node asks only stores that are complete before it runs. Where both inputs of a
+         consumer wait for each other's stores, results are lost.
 Reading  docs/operators/demand.md
 """
 
@@ -49,7 +49,9 @@ def targets_of(
     return found
 
 
-def _asked(sibling: Input, asking: int, place: Mapping[int, int], bases: Mapping[int, StreamInput], control: str) -> list[Input]:
+def _asked(
+    sibling: Input, asking: int, place: Mapping[int, int], bases: Mapping[int, StreamInput], control: str
+) -> list[Input]:
     if not isinstance(sibling, NodeInput):
         return [sibling]
     if control != "probes" and place[id(sibling)] < asking:

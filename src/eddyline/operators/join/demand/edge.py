@@ -1,13 +1,17 @@
 """One edge from a producer to its consumers: whether feedback flows on it, and what it has done so far.
 
-Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed: the work
-         that refused combinations would have been, against the work of asking, of resuming, and of an epoch as such.
+Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed:
+         the work that refused combinations would have been, against the work of asking, of resuming, and of an epoch as
+         such.
 
-             listening ──less than 10 % of the work saved──► making everything; some of what is made is looked at now and then
+             listening ──less than 10 % of the work saved──► making everything; some of what is made is looked at now
+             and then
                        ◄──more than 25 %──
 
-State    Counts, the pause until the next look, which doubles while nothing changes, and the conditions that are listened to.
-Limits   To stop listening costs the making of what was held back; to start costs nothing. No answer depends on any of this.
+State    Counts, the pause until the next look, which doubles while nothing changes, and the conditions that are
+         listened to.
+Limits   To stop listening costs the making of what was held back; to start costs nothing. No answer depends on any of
+         this.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ from eddyline.tuning import DemandTuning
 
 @dataclass(slots=True)
 class ConditionBackoff:
-    """Whether evaluating a condition on single rows has paid; a condition that never refuses rows is evaluated ever more rarely."""
+    """Whether evaluating a condition on single rows has paid; a condition that never refuses rows is evaluated ever
+    more rarely."""
 
     active: bool = False
     pause: int = 1
@@ -51,8 +56,8 @@ class EdgeSample:
     refusals: Flags
     #: Per condition, how many opposite rows are new, and how many rows would be touched in order to resume.
     waking: list[tuple[int, float]]
-    #: Inputs without rows that every combination must meet: while they are empty no combination is demanded, and no test is needed.
-    #: By the number of the condition; -1 where there is none.
+    #: Inputs without rows that every combination must meet: while they are empty no combination is demanded, and no
+    #: test is needed. By the number of the condition; -1 where there is none.
     empty: list[int]
     tuning: DemandTuning
 
@@ -64,14 +69,18 @@ class EdgeSample:
         spent, cost = 0.0, self.tuning
         for number in chosen:
             new, touched = self.waking[number]
-            spent += self.expected * float(left.mean()) * cost.check + new * cost.novel + touched * cost.wake + cost.fixed
+            spent += (
+                self.expected * float(left.mean()) * cost.check + new * cost.novel + touched * cost.wake + cost.fixed
+            )
             left = left & ~self.refusals[number]
-        # About as many combinations are made late as at once: their opposite row comes after or before them with equal chance.
+        # About as many combinations are made late as at once: their opposite row comes after or before them with equal
+        # chance.
         late = self.expected * float(left.mean()) * self.tuning.resume if chosen else 0.0
         return self.expected * float(1.0 - left.mean()) * worth - spent - late
 
     def best(self, worth: float, used: Sequence[int]) -> tuple[float, list[int]]:
-        """Those that are used, and further conditions taken one by one, each time the one that saves the most, up to where it was best."""
+        """Those that are used, and further conditions taken one by one, each time the one that saves the most, up to
+        where it was best."""
         chosen = list(used) or [number for number in self.empty if number >= 0][:1]
         found = (self.saved(worth, chosen), chosen)
         while not self.empty and len(chosen) < len(self.refusals):
@@ -103,7 +112,8 @@ class Edge:
     worth: float = 0.0
     suspended_peak: int = 0
     switches: int = 0
-    #: A condition on single rows is asked when it refuses at least this share of them; below 0: the one for combinations.
+    #: A condition on single rows is asked when it refuses at least this share of them; below 0: the one for
+    #: combinations.
     useful: float = -1.0
     #: The most conditions on single rows that are tried in one epoch.
     samples: int = 64
@@ -132,7 +142,8 @@ class Edge:
         return self.is_open and self._epoch >= self._next
 
     def sees_little(self, made: int, expected: float, is_free: bool) -> bool:
-        """Whether too few combinations are made: testing would cost more than it saves, or a sample would be too small. Looking is put off.
+        """Whether too few combinations are made: testing would cost more than it saves, or a sample would be too small.
+        Looking is put off.
 
         `is_free`: an opposite input is empty, so that no combination is demanded and no test is needed.
         """
@@ -192,7 +203,13 @@ class Edge:
             return False
         self._mark()
         cost = self.tuning
-        spent = asked * cost.check + examined * cost.novel + woken * cost.wake + resumed * cost.resume + epochs * conditions * cost.fixed
+        spent = (
+            asked * cost.check
+            + examined * cost.novel
+            + woken * cost.wake
+            + resumed * cost.resume
+            + epochs * conditions * cost.fixed
+        )
         if refused * self.worth - spent >= self.tuning.stop * (refused + produced) * self.worth:
             return False
         self._decide(False, False)
@@ -200,14 +217,25 @@ class Edge:
 
     @property
     def _counts(self) -> tuple[int, ...]:
-        return self.suspensions, self.marks, self.produced, self._checks, self.examined, self.woken, self.resumptions, self.busy
+        return (
+            self.suspensions,
+            self.marks,
+            self.produced,
+            self._checks,
+            self.examined,
+            self.woken,
+            self.resumptions,
+            self.busy,
+        )
 
     def _mark(self) -> None:
         self._before = self._counts
 
     # -- single rows
 
-    def admitted_by(self, questions: Sequence[tuple[DemandCondition, DemandCondition]], rows: Combinations) -> Ints | None:
+    def admitted_by(
+        self, questions: Sequence[tuple[DemandCondition, DemandCondition]], rows: Combinations
+    ) -> Ints | None:
         """Positions of the rows that may be part of something, asking what is worth it; None: all of them.
 
         `questions`: conditions on combinations, each with what it says of single rows.
@@ -230,7 +258,11 @@ class Edge:
         asking = self._asking.setdefault(condition, ConditionBackoff())
         if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
             enough = self.tuning.enough
-            few = np.arange(len(rows)) if len(rows) <= 4 * enough else np.linspace(0, len(rows) - 1, 4 * enough).astype(np.int64)
+            few = (
+                np.arange(len(rows))
+                if len(rows) <= 4 * enough
+                else np.linspace(0, len(rows) - 1, 4 * enough).astype(np.int64)
+            )
             refused = 1.0 if len(few) < enough else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
             asking.active = refused >= self.useful
             asking.later(self._epoch, self.tuning.longest_pause)
@@ -257,7 +289,8 @@ class Edge:
 
     @property
     def avoided(self) -> int:
-        """Combinations that were not made: pairs found and dropped, and what suspended rows would have found, less what came back."""
+        """Combinations that were not made: pairs found and dropped, and what suspended rows would have found, less what
+        came back."""
         per_row = (self.marks + self.produced) / self.admitted if self.admitted else self.per_row
         return max(0, int(self.marks + self.suspensions * per_row) - self.resumptions)
 

@@ -2,8 +2,10 @@
 
 Answer   `gather` gives the combinations of some rows of one input with everything that is live in the others, each with
          the stamp, time and death that it would have had; those that no window holds together any more are left out.
-State    None: it reads the inputs of the node that it works for, and in front of them, perhaps, one whose rows need combinations.
-Limits   Indexes only, never a scan. The rows of the input in front are witnesses: they give keys, and neither lineage nor conditions.
+State    None: it reads the inputs of the node that it works for, and in front of them, perhaps, one whose rows need
+         combinations.
+Limits   Indexes only, never a scan. The rows of the input in front are witnesses: they give keys, and neither lineage
+         nor conditions.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.join_slice import RowsSeen
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.steps import ProbeSteps
+from eddyline.operators.join.probing.steps import ProbeSteps
 from eddyline.state.columns import Ints
 
 _NEVER = np.iinfo(np.int64).max
@@ -56,8 +58,8 @@ class Gathering:
         """
         Args:
             low: no combination is wanted that is dead by then.
-            bars: per input, the first id that is not met: new rows of earlier inputs have met those of later ones already.
-            sift: takes out what is not demanded.
+            bars: per input, the first id that is not met: new rows of earlier inputs have met those of later ones
+            already. sift: takes out what is not demanded.
         """
         join = AgelessJoin(self._steps, self.verification, self.counters, self.node.pairs_at_once)
         join.low, join.bars = low, bars or {}
@@ -68,7 +70,9 @@ class Gathering:
     def witnesses(self, ids: Ints) -> Combinations:
         assert self.witness is not None
         dead = np.full(len(ids), FOREVER)
-        return Combinations(self.witness.expand(ids), np.full(len(ids), _NEVER), np.zeros(len(ids), np.int64), dead, None)
+        return Combinations(
+            self.witness.expand(ids), np.full(len(ids), _NEVER), np.zeros(len(ids), np.int64), dead, None
+        )
 
     def settled(self, made: Combinations, low: int, rows_seen: RowsSeen) -> Combinations:
         """With the age that the combination really has, if its rows were ever in their windows together."""

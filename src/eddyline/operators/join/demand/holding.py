@@ -1,7 +1,8 @@
 """Holding back: new rows and pairs that no combination could be used of are not made.
 
 Answer   `admit` leaves out new rows, `probe` and `sift` leave out pairs, by the conditions in use.
-State    Ids of the rows that were held back, for the count of them; the condition that the last probe has tested already.
+State    Ids of the rows that were held back, for the count of them; the condition that the last probe has tested
+         already.
 Limits   Nothing is remembered in order to be made later: `resuming.py` finds it in the stores.
 """
 
@@ -16,8 +17,8 @@ from eddyline.operators.join.demand.conditions import Conditions
 from eddyline.operators.join.demand.edge import Edge
 from eddyline.operators.join.demand.mns import DemandCondition, wanted_pairs
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.modes import Pairs, Probe
 from eddyline.operators.join.node import JoinNode
+from eddyline.operators.join.probing.modes import Pairs, Probe
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 
@@ -32,7 +33,8 @@ class HoldingBack:
         self._rows: dict[int, Ints] = {}
 
     def admit(self, origin: int, rows: Combinations) -> Combinations:
-        """New rows of one input without those that no combination could be used of: suspended before the first one is made."""
+        """New rows of one input without those that no combination could be used of: suspended before the first one is
+        made."""
         chosen = self.edge.admitted_by(self.conditions.early_of(origin), rows)
         if chosen is None:
             return rows
@@ -43,7 +45,8 @@ class HoldingBack:
         return rows.take(chosen)
 
     def probe(self, probe: Probe) -> Pairs | None:
-        """The pairs that the condition which refuses the most lets pass, tested while probing; None where that cannot be done."""
+        """The pairs that the condition which refuses the most lets pass, tested while probing; None where that cannot
+        be done."""
         self._probed_with = None
         node, step = self.node, probe.step
         partner = node.inputs[step.input]

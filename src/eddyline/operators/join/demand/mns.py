@@ -1,8 +1,8 @@
 """Which part of a combination is not demanded: conditions over its components, asked exactly or through a Bloom filter.
 
-Answer   A `DemandCondition` holds of a combination while the opposite input has a row with equal keys for all components that the
-         condition speaks of. A condition over one component is level 1 of the lattice of sub-tuples, one over several a
-         higher level; the empty one holds while the opposite input has any row.
+Answer   A `DemandCondition` holds of a combination while the opposite input has a row with equal keys for all
+         components that the condition speaks of. A condition over one component is level 1 of the lattice of
+         sub-tuples, one over several a higher level; the empty one holds while the opposite input has any row.
 
                          abc
                     ab   ac   bc        ab has no partner although a and b have: ab is a minimal
@@ -11,8 +11,9 @@ Answer   A `DemandCondition` holds of a combination while the opposite input has
 
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
-Limits   Zones of the opposite store are asked first, where that is worth it: stretches of rows that they refuse are not looked up.
-         Conditions compare 64-bit words: a collision lets more pass. Which keys are new to a store is decided by the keys themselves.
+Limits   Zones of the opposite store are asked first, where that is worth it: stretches of rows that they refuse are not
+         looked up. Conditions compare 64-bit words: a collision lets more pass. Which keys are new to a store is
+         decided by the keys themselves.
 Reading  docs/operators/demand.md
 """
 
@@ -23,16 +24,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels import bloom
-from eddyline.kernels.probe import ProbeKeys
+from eddyline.kernels.joins import bloom
+from eddyline.kernels.joins.probe import ProbeKeys
 from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
-from eddyline.operators.join.modes import Probe
+from eddyline.operators.join.probing.modes import Probe
 from eddyline.operators.join.zones.partners import PartnerZones
-from eddyline.operators.keys import combined
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -67,7 +68,12 @@ class DemandCondition:
     """Some row of `opposite` agrees with a combination on all `links`."""
 
     def __init__(
-        self, opposite: Input, links: tuple[Link, ...], bases: Mapping[int, StreamInput], bloomed: bool, zones: AskedZones | None = None
+        self,
+        opposite: Input,
+        links: tuple[Link, ...],
+        bases: Mapping[int, StreamInput],
+        bloomed: bool,
+        zones: AskedZones | None = None,
     ) -> None:
         self.opposite = opposite
         self.links = links
@@ -148,10 +154,13 @@ class DemandCondition:
         return found[places]
 
     def hashes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Ints:
-        return combined([self.bases[r].store.at(key, ids[r] if chosen is None else ids[r][chosen]) for r, key, _, _ in self.links])
+        return combined(
+            [self.bases[r].store.at(key, ids[r] if chosen is None else ids[r][chosen]) for r, key, _, _ in self.links]
+        )
 
     def novel(self, start: int, stop: int, last: int) -> Ints:
-        """Of the opposite rows start … stop-1, those that may turn the condition true for a combination from before `last`.
+        """Of the opposite rows start … stop-1, those that may turn the condition true for a combination from before
+        `last`.
 
         That is not so where a row before `start` with the same keys is alive at `last`: the condition was true already.
         """
@@ -174,7 +183,9 @@ class DemandCondition:
         for _, _, there, key in self.links:
             base = self.bases[there].store
             same &= (mine[there] >= base.first) & (theirs[there] >= base.first)
-            same &= base.at(key, np.maximum(mine[there], base.base)) == base.at(key, np.maximum(theirs[there], base.base))
+            same &= base.at(key, np.maximum(mine[there], base.base)) == base.at(
+                key, np.maximum(theirs[there], base.base)
+            )
         return same
 
     def _partners(self, words: Ints, floors: Ints, ceilings: Ints, before: int) -> Ints:
@@ -219,7 +230,11 @@ def wanted_pairs(
     """
     own = [link for link in condition.links if link[0] in origin]
     other = [link for link in condition.links if link[0] in partner.references]
-    if not 1 <= len(own) <= _MOST_WORDS or not 1 <= len(other) <= _MOST_WORDS or len(own) + len(other) < len(condition.links):
+    if (
+        not 1 <= len(own) <= _MOST_WORDS
+        or not 1 <= len(other) <= _MOST_WORDS
+        or len(own) + len(other) < len(condition.links)
+    ):
         return None
     store, asked = partner.store, condition.opposite.store
     asked_index = asked.indexes[condition.mark or ""]
@@ -230,6 +245,8 @@ def wanted_pairs(
     stored = store.indexes[index_mark].chains(partner.order, partner.death, partner.in_time_order)
     sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
     opposite = condition.opposite
-    there = bloom.ProbedStore(asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first)
+    there = bloom.ProbedStore(
+        asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first
+    )
     asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     return bloom.probe_wanted(asking, stored, sides, opposite.floors(probe.rows.clock), there)

@@ -1,13 +1,13 @@
 """Just-in-time joins: a producer makes only what its consumers can use now.
 
-Answer   The store of a producer holds at least every combination that, with rows that are here now, may be part of a result.
-         What is missing is made when a row comes that can use it, with the age that it would have had.
+Answer   The store of a producer holds at least every combination that, with rows that are here now, may be part of a
+         result. What is missing is made when a row comes that can use it, with the age that it would have had.
 
              new rows ─► admit ─► probe ─► sift ─► store          suspended: nothing is made, nothing is remembered
              a row with keys new to its store ─► gather ─► not stored yet? ─► sift ─► store          resumed
 
-State    None that could disagree with the stores: a row or pair is suspended because a condition does not hold of it. Counts
-         of what was held back, and for `auto` whether the edge holds anything back at all.
+State    None that could disagree with the stores: a row or pair is suspended because a condition does not hold of it.
+         Counts of what was held back, and for `auto` whether the edge holds anything back at all.
 Limits   Conditions look at keys and at what is stored, not at ages: they let more pass than is needed, never less.
 
 | file | responsibility |
@@ -35,9 +35,9 @@ from eddyline.operators.join.demand.resuming import Resuming
 from eddyline.operators.join.demand.stored import by_rows, not_stored
 from eddyline.operators.join.demand.weighing import Weighing
 from eddyline.operators.join.inputs import Input, NodeInput
-from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, NodeOutput
+from eddyline.operators.join.probing.modes import Modes, Probe
 from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.tuning import DemandTuning
 
@@ -60,7 +60,8 @@ class NodeDemand:
         self.kept = kept
         #: What the node's own inputs say of its new rows.
         self.admission = admission
-        # In auto mode an edge starts by producing every combination; it begins to hold rows back after its first sample.
+        # In auto mode an edge starts by producing every combination; it begins to hold rows back after its first
+        # sample.
         self.edge = Edge(mode == "auto", bool(targets) and mode != "auto", tuning)
         self.conditions = Conditions(node, targets, mode == "bloom", zones)
         self.holding = HoldingBack(node, self.edge, self.conditions)
@@ -68,8 +69,9 @@ class NodeDemand:
         self.weighing = Weighing(node, siblings, self.edge, self.conditions, tuning)
         #: The latest time of the slices before this one.
         self.last = -FOREVER
-        # Of one slice: whether it is looked at, how many new rows it has, whether pairs are held back, whether the store lacks something,
-        # and the new rows that meet everything because some of their inputs' combinations came late.
+        # Of one slice: whether it is looked at, how many new rows it has, whether pairs are held back, whether the
+        # store lacks something, and the new rows that meet everything because some of their inputs' combinations came
+        # late.
         self._looks = False
         self._rows = 0
         self._is_listening = False
@@ -110,7 +112,9 @@ class NodeDemand:
         if aged:
             self._meeting = new
             return [None] * len(new)
-        return [None if rows is None or not len(rows) else self._admitted(origin, rows) for origin, rows in enumerate(new)]
+        return [
+            None if rows is None or not len(rows) else self._admitted(origin, rows) for origin, rows in enumerate(new)
+        ]
 
     def _tries(self, new: Fresh, novelty: Novelty) -> bool:
         """What is held back cannot be looked at: a few rows are tried out instead."""
@@ -131,7 +135,8 @@ class NodeDemand:
         if self._is_trying or not self._is_listening or not probe.is_last:
             return None
         return Modes(
-            found=self.holding.probe(probe) if probe.takes_pairs else None, sift=lambda made: self.holding.sift(probe.origin, made)
+            found=self.holding.probe(probe) if probe.takes_pairs else None,
+            sift=lambda made: self.holding.sift(probe.origin, made),
         )
 
     # -- after it
@@ -150,7 +155,9 @@ class NodeDemand:
         if self._is_listening:
             edge.busy += not self.conditions.nothing_opposite()
             self.resuming.wake(novelty, self.last, output)
-            self._is_incomplete = edge.gives_up(self.conditions.checked, len(self.conditions.used)) or self._is_incomplete
+            self._is_incomplete = (
+                edge.gives_up(self.conditions.checked, len(self.conditions.used)) or self._is_incomplete
+            )
             self.holding.count()
         if self._is_incomplete:
             kept.need_index(by_rows(kept))

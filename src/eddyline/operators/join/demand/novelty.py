@@ -1,6 +1,7 @@
 """What is new in a slice for the demand of a group: times, and what each node has put out so far.
 
-Answer   `range_of` gives the new rows of an input as ids; `aged` has the node inputs that got combinations older than the slice.
+Answer   `range_of` gives the new rows of an input as ids; `aged` has the node inputs that got combinations older than
+         the slice.
 State    Of one slice.
 """
 
@@ -48,5 +49,6 @@ class Novelty:
         return self.added.get(id(one), (0, 0))
 
     def new_among(self, one: Input, rows: Combinations | None) -> Combinations | None:
-        """The rows without combinations that were made late: no row that came before this slice could have used them."""
+        """The rows without combinations that were made late: no row that came before this slice could have used
+        them."""
         return rows if rows is None or id(one) not in self.aged else rows.take(rows.stamp >= self.first)

@@ -1,8 +1,10 @@
-"""Just-in-time joins as a policy of a group: demand for what inner nodes make, admission to nodes of three inputs or more.
+"""Just-in-time joins as a policy of a group: demand for what inner nodes make, admission to nodes of three inputs or
+more.
 
-Answer   *admit* leaves out new rows that no combination could be used of, *mode* leaves out pairs, *tell* makes what was held back and is
-         demanded now.
-State    Per inner node its demand, per node of three inputs or more its admission; counts of the edges of earlier trees.
+Answer   *admit* leaves out new rows that no combination could be used of, *mode* leaves out pairs, *tell* makes what
+         was held back and is demanded now.
+State    Per inner node its demand, per node of three inputs or more its admission; counts of the edges of earlier
+         trees.
 Limits   `jit = 'off'` makes no such policy.
 Reading  docs/operators/demand.md
 """
@@ -19,9 +21,9 @@ from eddyline.operators.join.demand.control import targets_of
 from eddyline.operators.join.demand.node_demand import NodeDemand
 from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, WatchedEdge
+from eddyline.operators.join.probing.modes import Modes, Probe
 from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
@@ -62,7 +64,9 @@ class Demand(JoinPolicy):
                 for parent, _ in group.nodes
                 if any(one is kept for one in parent.inputs)
             )
-            self.demands[node] = NodeDemand(node, kept, siblings, targets, mode, tuning, self.admissions.get(node), self.zones)
+            self.demands[node] = NodeDemand(
+                node, kept, siblings, targets, mode, tuning, self.admissions.get(node), self.zones
+            )
 
     def _new(self, node: JoinNode, moment: JoinSlice) -> Novelty | None:
         if self._moment is not moment:
@@ -78,13 +82,18 @@ class Demand(JoinPolicy):
             fresh = [novelty.new_among(one, rows) for one, rows in zip(node.inputs, fresh, strict=True)]
         if node in self.admissions:
             admission = self.admissions[node]
-            fresh = [None if rows is None or not len(rows) else admission.admit(origin, rows) for origin, rows in enumerate(fresh)]
+            fresh = [
+                None if rows is None or not len(rows) else admission.admit(origin, rows)
+                for origin, rows in enumerate(fresh)
+            ]
         return fresh
 
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
         return self.demands[node].mode(probe) if node in self.demands and self._novelty is not None else None
 
-    def tell(self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice) -> list[Combinations]:
+    def tell(
+        self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice
+    ) -> list[Combinations]:
         novelty = self._new(node, moment)
         if novelty is None or node not in self.demands:
             return made
@@ -102,8 +111,13 @@ class Demand(JoinPolicy):
     # -- figures
 
     def edges(self) -> list[WatchedEdge]:
-        found = [WatchedEdge("demand", one.node.references, one.listens_to, one.as_json()) for one in self.demands.values()]
-        return found + [WatchedEdge("admission", one.node.references, one.listens_to, one.as_json()) for one in self.admissions.values()]
+        found = [
+            WatchedEdge("demand", one.node.references, one.listens_to, one.as_json()) for one in self.demands.values()
+        ]
+        return found + [
+            WatchedEdge("admission", one.node.references, one.listens_to, one.as_json())
+            for one in self.admissions.values()
+        ]
 
     def earlier_edges(self) -> list[dict[str, Any]]:
         return self._earlier
@@ -118,5 +132,7 @@ def folded_edges(edges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     if not edges:
         return []
-    whole: dict[str, Any] = {name: sum(edge[name] for edge in edges) for name in ("suspensions", "resumptions", "marks", "checks")}
+    whole: dict[str, Any] = {
+        name: sum(edge[name] for edge in edges) for name in ("suspensions", "resumptions", "marks", "checks")
+    }
     return [whole | {"partials_avoided": {"estimate": sum(edge["partials_avoided"]["estimate"] for edge in edges)}}]

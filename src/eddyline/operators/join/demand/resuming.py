@@ -1,10 +1,12 @@
 """Resuming: what was held back is made when a row comes that can use it.
 
-Answer   `wake` makes and puts out the combinations that new rows of the opposite inputs can use now. `meet` joins new rows with everything
-         that is here where combinations came late. `everything` gives all combinations of rows that are here.
+Answer   `wake` makes and puts out the combinations that new rows of the opposite inputs can use now. `meet` joins new
+         rows with everything that is here where combinations came late. `everything` gives all combinations of rows
+         that are here.
 State    Joins without regard to age, one per condition, made when they are first needed.
-Limits   (1) A condition turns true only by a row whose keys are new to the opposite store, and then all its pairs are gathered. (2) What
-         is gathered late is compared with what the store holds already. So nothing is lost or repeated.
+Limits   (1) A condition turns true only by a row whose keys are new to the opposite store, and then all its pairs are
+         gathered. (2) What is gathered late is compared with what the store holds already. So nothing is lost or
+         repeated.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from eddyline.operators.join.demand.waking import can_wake_pairs, woken_pairs
 from eddyline.operators.join.inputs import Input, NodeInput
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, NodeOutput
-from eddyline.operators.join.steps import followed_order
+from eddyline.operators.join.probing.steps import followed_order
 
 
 class Resuming:
-    def __init__(self, node: JoinNode, kept: NodeInput, edge: Edge, conditions: Conditions, holding: HoldingBack) -> None:
+    def __init__(
+        self, node: JoinNode, kept: NodeInput, edge: Edge, conditions: Conditions, holding: HoldingBack
+    ) -> None:
         self.node = node
         self.kept = kept
         self.edge = edge
@@ -39,7 +43,9 @@ class Resuming:
         self._waking: dict[DemandCondition, Gathering] = {}
         self._meeting: Gathering | None = None
 
-    def meet(self, new: Fresh, novelty: Novelty, admit: Callable[[int, Combinations], Combinations] | None) -> list[Combinations]:
+    def meet(
+        self, new: Fresh, novelty: Novelty, admit: Callable[[int, Combinations], Combinations] | None
+    ) -> list[Combinations]:
         """New rows, among them combinations older than this slice, with everything that is here: each pair once.
 
         Args:
@@ -83,7 +89,9 @@ class Resuming:
             if not len(asking):
                 continue
             if condition not in self._waking:
-                self._waking[condition] = Gathering(self.node, condition.opposite, (order_from(self.node, condition.opposite),))
+                self._waking[condition] = Gathering(
+                    self.node, condition.opposite, (order_from(self.node, condition.opposite),)
+                )
             waking, rows_seen = self._waking[condition], novelty.moment.rows_seen
             waking.counters = Counters()
             known = [condition]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels import probe as probe_kernels
+from eddyline.kernels.joins import probe as probe_kernels
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.mns import Flags
 from eddyline.operators.join.inputs import ID, NodeInput
@@ -30,7 +30,9 @@ def not_stored(kept: NodeInput, rows: Combinations) -> Combinations:
     index = store.indexes[kept.need_index(by_rows(kept))]
     words = kept.words_of(by_rows(kept), rows.ids)
     limits, floors = np.full(len(rows), _MOST), np.full(len(rows), _LEAST)
-    left, right, _ = probe_kernels.probe_chains(probe_kernels.ProbeKeys(words, limits, floors), index.chains("stamp", "dead", False))
+    left, right, _ = probe_kernels.probe_chains(
+        probe_kernels.ProbeKeys(words, limits, floors), index.chains("stamp", "dead", False)
+    )
     same = np.ones(len(left), np.bool_)
     for reference, ids in kept.expand(right).items():
         same &= ids == rows.ids[reference][left]

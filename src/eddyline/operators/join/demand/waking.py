@@ -1,7 +1,7 @@
 """Resuming at the lowest joins: from rows that ask straight to the pairs of two streams.
 
-Answer   `woken_pairs` gives what `Gathering.gather` gives for rows that ask, without those pairs that one further condition
-         refuses, for nodes over two streams that the asking rows both share keys with.
+Answer   `woken_pairs` gives what `Gathering.gather` gives for rows that ask, without those pairs that one further
+         condition refuses, for nodes over two streams that the asking rows both share keys with.
 State    None.
 Limits   Most pairs that a row asks for are wanted by no other row. A join step at a time would write all of them down.
 Reading  docs/operators/demand.md
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.kernels import hashing, waking
+from eddyline.kernels import hashing
+from eddyline.kernels.joins import waking
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.gathering import Gathering
 from eddyline.operators.join.demand.mns import DemandCondition, Link, links_between
@@ -22,8 +23,8 @@ from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.join_slice import RowsSeen
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.join.verification import both_lineages
-from eddyline.operators.keys import combined
+from eddyline.operators.join.probing.verification import both_lineages
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
 
@@ -44,7 +45,9 @@ def woken_pairs(
     if third is not None and third.bloomed:
         third = None
     ids = gathering.witness.expand(asking)
-    near_words, far_words = ([gathering.node.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far))
+    near_words, far_words = (
+        [gathering.node.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far)
+    )
     links = () if third is None else third.links
     nears, fars, visited, asked, refused = waking.asked_pairs(  # type: ignore[no-untyped-call]
         (combined(near_words), combined(far_words), np.stack(near_words, axis=1), np.stack(far_words, axis=1)),
@@ -66,7 +69,9 @@ def _standing(
 ) -> Combinations:
     """Those of the pairs that stand up to texts, conditions, lineage and counted windows, with their true age."""
     none = np.zeros(len(nears), np.int64)
-    made = Combinations({**near.expand(nears), **far.expand(fars)}, none, none, none, both_lineages(near.words(nears), far.words(fars)))
+    made = Combinations(
+        {**near.expand(nears), **far.expand(fars)}, none, none, none, both_lineages(near.words(nears), far.words(fars))
+    )
     own, verification = frozenset(made.ids), gathering.verification
     for equality in gathering.equalities:
         if not equality.exact and {equality.left, equality.right} <= own and len(made):
@@ -77,7 +82,9 @@ def _standing(
     return gathering.settled(made, low, rows_seen)
 
 
-def _side(one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: Sequence[Link], low: int) -> tuple[Any, ...]:
+def _side(
+    one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: Sequence[Link], low: int
+) -> tuple[Any, ...]:
     keys = [key for _, _, _, key in asked_by]
     store = one.store
     index = store.indexes[one.need_index(tuple((one.port.position, key) for key in keys))]
@@ -109,4 +116,14 @@ def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, .
     index = store.indexes[condition.mark or ""]
     from_near = np.array([reference in near.references for reference, _, _, _ in condition.links])
     span = -int(opposite.floors(np.zeros(1, np.int64))[0])
-    return True, from_near, index.heads, index.back, index.keys, store.marks[opposite.death], store.base, store.first, span
+    return (
+        True,
+        from_near,
+        index.heads,
+        index.back,
+        index.keys,
+        store.marks[opposite.death],
+        store.base,
+        store.first,
+        span,
+    )

@@ -1,6 +1,7 @@
 """Whether an edge holds rows back, with `jit = 'auto'`: what that would save, seen on a few rows.
 
-Answer   `tried` gives what a few new rows make if nothing is held back. `weigh` decides from such a sample which conditions to use.
+Answer   `tried` gives what a few new rows make if nothing is held back. `weigh` decides from such a sample which
+         conditions to use.
 State    None: the edge has the counts, the conditions know which of them are in use.
 """
 
@@ -20,13 +21,15 @@ from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh
-from eddyline.operators.keys import combined
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 from eddyline.tuning import DemandTuning
 
 
 class Weighing:
-    def __init__(self, node: JoinNode, siblings: tuple[Input, ...], edge: Edge, conditions: Conditions, tuning: DemandTuning) -> None:
+    def __init__(
+        self, node: JoinNode, siblings: tuple[Input, ...], edge: Edge, conditions: Conditions, tuning: DemandTuning
+    ) -> None:
         self.node = node
         #: What the combinations are joined with next.
         self.siblings = siblings
@@ -35,7 +38,8 @@ class Weighing:
         self.tuning = tuning
 
     def tried(self, new: Fresh, moment: JoinSlice) -> tuple[list[Combinations], float]:
-        """What is made of a few new rows if nothing is held back, and by which factor all new rows are more. To be called while the policy
+        """What is made of a few new rows if nothing is held back, and by which factor all new rows are more. To be
+        called while the policy
         holds nothing back."""
         node = self.node
         mine, node.counters = node.counters, Counters()
@@ -50,11 +54,17 @@ class Weighing:
         edge, conditions = self.edge, self.conditions
         before = set(conditions.used)
         edge.scans(sum(one.store.live for one in self.siblings) if self.node.loop else 0)
-        empty = [-1] if conditions.nothing_unlinked() else [n for n, c in enumerate(conditions.all) if not c.opposite.store.live]
+        empty = (
+            [-1]
+            if conditions.nothing_unlinked()
+            else [n for n, c in enumerate(conditions.all) if not c.opposite.store.live]
+        )
         if edge.sees_little(len(made), expected, bool(empty)):
             return False
         new = [stop - start for start, stop in (novelty.range_of(c.opposite) for c in conditions.all)]
-        worthy = [n for n, c in enumerate(conditions.all) if (edge.listens and c in before) or edge.may_save(expected, new[n])]
+        worthy = [
+            n for n, c in enumerate(conditions.all) if (edge.listens and c in before) or edge.may_save(expected, new[n])
+        ]
         if not worthy and not empty and not edge.listens:
             edge.put_off()
             return False

@@ -1,18 +1,20 @@
 """Which rows, and which values, can still be in a result to come.
 
-Answer   A *root* is a row of one reference, or a value of grouping columns. The other references are spanned from it along equalities;
-         child j is pinned to the values v that it shares with its parent. With instants instead of truth values (and = min, or = max):
+Answer   A *root* is a row of one reference, or a value of grouping columns. The other references are spanned from it
+         along equalities; child j is pinned to the values v that it shares with its parent. With instants instead of
+         truth values (and = min, or = max):
 
              new(j, v)       until j is closed for v, or until a stored row of j with v stops to be alive below
              old(j, v)       until the last stored row of j with v and old children leaves its window
              possible        the later of both
              a row or value is alive until min(its window, possible of all children, the latest new of a child)
 
-State    None between two calls: `JoinShape` knows the shape of the join, `AliveEvaluation` is one evaluation over the rows that are stored
-         now.
-Limits   From every root its own spanning tree of the join graph, the shortest ways first: references that share one key with the root are
-         its children, all of them. On graphs with cycles, and for patterns over several columns, a dead root may count as alive.
-         Values whose words are hashes are compared by them here: two of one hash live as long as the longer of them.
+State    None between two calls: `JoinShape` knows the shape of the join, `AliveEvaluation` is one evaluation over the
+         rows that are stored now.
+Limits   From every root its own spanning tree of the join graph, the shortest ways first: references that share one key
+         with the root are its children, all of them. On graphs with cycles, and for patterns over several columns, a
+         dead root may count as alive. Values whose words are hashes are compared by them here: two of one hash live as
+         long as the longer of them.
 Reading  docs/punctuations.md
 """
 
@@ -25,17 +27,17 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.expression import ColumnRef, Expression
-from eddyline.model.monotone import trend_of
-from eddyline.model.punctuation import ValuePattern, regions_of
+from eddyline.model.expressions.expression import ColumnRef, Expression
+from eddyline.model.expressions.monotone import trend_of
+from eddyline.model.records.punctuation import ValuePattern, regions_of
 from eddyline.model.window import FOREVER, Range, Rows
 from eddyline.operators.aggregate.buckets import Bucket, Ends
-from eddyline.operators.closings import LONG_AGO, Closings
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.inverse import Turned, inverse_of
-from eddyline.operators.keys import combined
+from eddyline.operators.join.probing.inverse import Turned, inverse_of
+from eddyline.operators.promises.closings import LONG_AGO, Closings
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
 #: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
@@ -94,7 +96,9 @@ class JoinShape:
         self.closings = closings
         self.links: dict[int, list[Link]] = {position: [] for position in group.bases}
         self._expressions: dict[tuple[int, str], Expression] = {
-            (position, key.mark): key.expression for position, seat in enumerate(group.config.seats) for key in seat.keys
+            (position, key.mark): key.expression
+            for position, seat in enumerate(group.config.seats)
+            for key in seat.keys
         }
         edges: dict[tuple[int, int], list[tuple[str, str]]] = {}
         for equality in group.config.equalities:
@@ -108,7 +112,8 @@ class JoinShape:
         self.reload()
 
     def branches(self, roots: frozenset[int]) -> dict[int, SpanningBranch]:
-        """The spanning trees below references that are roots together, by root: each reference hangs where it is reached first."""
+        """The spanning trees below references that are roots together, by root: each reference hangs where it is
+        reached first."""
         if roots not in self._branches:
             below: dict[int, list[Link]] = {}
             reached, pending = set(roots), sorted(roots)
@@ -133,7 +138,11 @@ class JoinShape:
         turned = inverse_of(expression)
         source = self.group.config.seats[child].source
         trend = trend_of(expression) if expression.type.name in _TIMED else None
-        ends = Ends(Bucket(0, expression)) if trend is not None and self.closings.times.get(source) == trend.column.column else None
+        ends = (
+            Ends(Bucket(0, expression))
+            if trend is not None and self.closings.times.get(source) == trend.column.column
+            else None
+        )
         column, back = (None, None) if turned is None else (turned[0].column, turned[1])
         return Pin(mark, expression.type, column, back, ends, isinstance(expression, ColumnRef))
 
@@ -206,7 +215,8 @@ class AliveEvaluation:
     def _at(
         self, branch: SpanningBranch, pins: Sequence[tuple[Pin, pa.Array, Ints]], rows: int, needs_old: bool = True
     ) -> tuple[Ints, Ints]:
-        """new and old of a reference, for values that its parent fixes. Where a value is not closed and `needs_old` is false, what is
+        """new and old of a reference, for values that its parent fixes. Where a value is not closed and `needs_old` is
+        false, what is
         stored does not matter: it is possible for ever."""
         child = branch.position
         base = self.group.bases[child]
@@ -216,7 +226,9 @@ class AliveEvaluation:
             return new, old
         ids = self.ids(child)
         if len(ids):
-            held = combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
+            held = (
+                combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
+            )
             asked = combined([words for _, _, words in pins]) if pins else np.zeros(rows, np.int64)
             row_new, row_old = self._below(branch)
             for pin, _, _ in pins:
@@ -246,7 +258,11 @@ class AliveEvaluation:
             # A table that is read again can bring a row at any time.
             return np.full(rows, FOREVER if base.stream.changes else LONG_AGO)
         found = np.full(rows, FOREVER)
-        columns = {pin.column: pin.turned(values) for pin, values, _ in pins if pin.column is not None and pin.turned is not None}
+        columns = {
+            pin.column: pin.turned(values)
+            for pin, values, _ in pins
+            if pin.column is not None and pin.turned is not None
+        }
         closed = self.rule.closings.closed.get(base.port.source)
         if closed is not None and not closed.is_empty:
             found = closed.instants(columns, rows, self.rule.regions[child])
@@ -258,7 +274,8 @@ class AliveEvaluation:
     # -- stored rows
 
     def _below(self, branch: SpanningBranch, is_root: bool = False) -> tuple[Ints, Ints]:
-        """Of the stored rows of a reference: until when a result to come with them has a new row below, and until when all is old."""
+        """Of the stored rows of a reference: until when a result to come with them has a new row below, and until when
+        all is old."""
         if branch.shape in self._rows:
             return self._rows[branch.shape]
         position = branch.position
@@ -289,7 +306,11 @@ class AliveEvaluation:
         """The stored rows that the group has reached and some member of it wants."""
         if position not in self._ids:
             base = self.group.bases[position]
-            ids = (base.ids() if self.only is None else self.only[position]) if base.port.probed else np.empty(0, np.int64)
+            ids = (
+                (base.ids() if self.only is None else self.only[position])
+                if base.port.probed
+                else np.empty(0, np.int64)
+            )
             words = base.port.words_at(base.store, ids) if len(ids) else None
             self._ids[position] = ids if words is None else ids[any_bit(words)]
         return self._ids[position]
@@ -310,7 +331,9 @@ class AliveEvaluation:
         if all(isinstance(window, Rows) for window in windows):
             # A row leaves with the row that pushes it out, where that has come.
             before, times = self.came(base.port.source)
-            pusher = base.store.at(base.port.reader.numbers, ids) + max(window.count for window in windows if isinstance(window, Rows))
+            pusher = base.store.at(base.port.reader.numbers, ids) + max(
+                window.count for window in windows if isinstance(window, Rows)
+            )
             ends = np.where(pusher < before, LONG_AGO, FOREVER)
             here = (pusher >= before) & (pusher < before + len(times))
             ends[here] = times[pusher[here] - before]

@@ -1,10 +1,11 @@
 """Which stored rows a punctuation can concern, where all references of a join are equal in one key.
 
-Answer   `KeyChains.concerned` gives the keys that were closed since the last look, and those of new rows, which may have been closed
-         before; `rows` finds their rows by the hash chains of these keys, so that a look costs what came in and not what is stored.
+Answer   `KeyChains.concerned` gives the keys that were closed since the last look, and those of new rows, which may
+         have been closed before; `rows` finds their rows by the hash chains of these keys, so that a look costs what
+         came in and not what is stored.
 State    Words of the keys that were closed, and of the new rows, since the last look.
-Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of others; streams only.
-         Elsewhere, and where a promise is no list of constants, all rows are looked at.
+Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of
+         others; streams only. Elsewhere, and where a promise is no list of constants, all rows are looked at.
 Reading  docs/punctuations.md
 """
 
@@ -12,17 +13,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels import probe as kernels
+from eddyline.kernels.joins import probe as kernels
 from eddyline.model.datatypes import DataType
-from eddyline.model.punctuation import PATTERN, from_text
+from eddyline.model.records.punctuation import PATTERN, from_text
 from eddyline.model.window import Unbounded
-from eddyline.operators.closings import Closed, Closings
-from eddyline.operators.covering import constants
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.punctuations.alive import JoinShape
 from eddyline.operators.join.punctuations.one_key import OneKey
-from eddyline.operators.keys import key_words
+from eddyline.operators.promises.closings import Closed, Closings
+from eddyline.operators.promises.covering import constants
+from eddyline.operators.stream.keys import key_words
 from eddyline.state.closed import distinct
 from eddyline.state.columns import Ints
 from eddyline.tuning import PunctuationTuning
@@ -89,7 +90,8 @@ class KeyChains:
                     self._closed.append(key_words(constants(listed, kind), kind))
 
     def concerned(self) -> Ints | None:
-        """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and closed is
+        """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and
+        closed is
         forgotten."""
         words, self._closed, self._new = [*self._closed, *self._new], [], []
         if self.whole or not self.serves:
@@ -107,7 +109,9 @@ class KeyChains:
         store = base.store
         index = store.indexes[base.need_index(((position, mark),))]
         limits, floors = np.full(len(words), _MOST), np.full(len(words), _LEAST)
-        _, ids, _ = kernels.probe_chains(kernels.ProbeKeys(words, limits, floors), index.chains(base.order, base.death, False))
+        _, ids, _ = kernels.probe_chains(
+            kernels.ProbeKeys(words, limits, floors), index.chains(base.order, base.death, False)
+        )
         found: Ints = np.sort(ids[ids < base.end])
         return found
 

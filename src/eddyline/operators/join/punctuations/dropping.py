@@ -1,11 +1,13 @@
 """New rows that can be in no result: a partner of theirs is closed, and no row of it is stored.
 
-Answer   `Dropping.refused` judges rows before they are stored, `impossible` those that are. Each is judged at its own place: of each
-         partner that an equality fixes, the promises that stand before the row count, and the stored rows that are in their windows at
-         the row's time. All rows of a closed partner stand before its promise, so that they are stored when the row is judged.
-State    What is promised lies in `Closings`. Here is only by which links the last rows were lost, and which links have been judged.
-Limits   The partners that share a key with the row, not those behind them. Rows of a ROWS window count while they are stored. Values whose
-         words are hashes count as stored where another value of the same hash is.
+Answer   `Dropping.refused` judges rows before they are stored, `impossible` those that are. Each is judged at its own
+         place: of each partner that an equality fixes, the promises that stand before the row count, and the stored
+         rows that are in their windows at the row's time. All rows of a closed partner stand before its promise, so
+         that they are stored when the row is judged.
+State    What is promised lies in `Closings`. Here is only by which links the last rows were lost, and which links have
+         been judged.
+Limits   The partners that share a key with the row, not those behind them. Rows of a ROWS window count while they are
+         stored. Values whose words are hashes count as stored where another value of the same hash is.
 Reading  docs/punctuations.md
 """
 
@@ -14,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels import probe as kernels
-from eddyline.operators.covering import Mask
+from eddyline.kernels.joins import probe as kernels
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.port import NewRows
 from eddyline.operators.join.punctuations.alive import JoinShape, Link
-from eddyline.operators.keys import combined
+from eddyline.operators.promises.covering import Mask
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
 
@@ -32,14 +34,19 @@ class Dropping:
         self._judged: set[tuple[int, int]] = set()
 
     def refused(self, position: int, new: NewRows, asked: Ints) -> Mask | None:
-        """Which of some rows that are about to be stored are in no result, now or later; None: nothing tells. Partners count whose rows of
+        """Which of some rows that are about to be stored are in no result, now or later; None: nothing tells. Partners
+        count whose rows of
         the slice are stored, in another store."""
         bases = self.rule.group.bases
         base = bases[position]
         lost: Mask | None = None
         for link in self.rule.links[position]:
             child = bases[link.child]
-            if child.port.source not in self.rule.closings.stored or child.store is base.store or self._is_open(link, child):
+            if (
+                child.port.source not in self.rule.closings.stored
+                or child.store is base.store
+                or self._is_open(link, child)
+            ):
                 continue
             rows = kernels.ProbeMarks(_plain(new.keys[link.keys[0]]), _plain(new.ranks), _plain(new.ts), 0)
             if self._is_far(link, child, base, _words(rows, asked)):
@@ -86,20 +93,32 @@ class Dropping:
     def _is_by_word(self, link: Link, child: StreamInput) -> bool:
         """Whether one word of a row decides for which of them a partner is closed."""
         pin = link.pins[0]
-        if child.stream.is_table or len(link.pins) != 1 or pin.ends is not None or not pin.is_column or pin.column is None:
+        if (
+            child.stream.is_table
+            or len(link.pins) != 1
+            or pin.ends is not None
+            or not pin.is_column
+            or pin.column is None
+        ):
             return False
         return self.rule.closings.closed[child.port.source].is_by_word(pin.column, self.rule.regions[link.child])
 
     def _is_far(self, link: Link, child: StreamInput, base: StreamInput, words: Ints) -> bool:
-        """Whether nothing is promised of a partner near these words; it is not asked where rows were lost the last time."""
+        """Whether nothing is promised of a partner near these words; it is not asked where rows were lost the last
+        time."""
         if (base.port.position, link.child) in self._losing or not self._is_by_word(link, child):
             return False
         column = link.pins[0].column
         return column is not None and not self.rule.closings.closed[child.port.source].is_near(column, words)
 
-    def _unmet(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.ProbeMarks) -> Mask | None:
+    def _unmet(
+        self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.ProbeMarks
+    ) -> Mask | None:
         """Which rows have a partner that is closed and not stored, where one key decides; None: it does not."""
-        pin, index = link.pins[0], child.store.indexes.get(child.stream.index_name(tuple(pin.mark for pin in link.pins)))
+        pin, index = (
+            link.pins[0],
+            child.store.indexes.get(child.stream.index_name(tuple(pin.mark for pin in link.pins))),
+        )
         if index is None or pin.column is None or not self._is_by_word(link, child):
             return None
         shut = self.rule.closings.closed[child.port.source].shut(pin.column)
@@ -119,8 +138,15 @@ class Dropping:
         found: Mask | None = None
         if closed is not None and not closed.is_empty:
             regions, first = self.rule.regions[link.child], link.pins[0]
-            if len(link.pins) == 1 and first.is_column and first.column is not None and closed.is_by_word(first.column, regions):
-                found = closed.words_before(first.column, base.store.at(link.keys[0], ids), lambda: base.store.at(base.order, ids))
+            if (
+                len(link.pins) == 1
+                and first.is_column
+                and first.column is not None
+                and closed.is_by_word(first.column, regions)
+            ):
+                found = closed.words_before(
+                    first.column, base.store.at(link.keys[0], ids), lambda: base.store.at(base.order, ids)
+                )
             else:
                 columns = {
                     pin.column: pin.turned(base.values_of(mark, ids))
@@ -141,7 +167,9 @@ class Dropping:
         index = child.store.indexes.get(child.stream.index_name(marks))
         if index is None:
             return np.isin(words, combined([child.store.mark(mark) for mark in marks]))
-        found: Mask = kernels.held(words, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True))
+        found: Mask = kernels.held(
+            words, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True)
+        )
         return found
 
 

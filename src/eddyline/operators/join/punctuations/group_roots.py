@@ -1,7 +1,8 @@
 """Values of grouping columns as roots: until when a group can still get a result.
 
-Answer   `GroupRoots.alive` gives, for groups by the values of their grouping columns, the last instant at which a result of each can come.
-         A grouping expression fixes every reference that has an equal key: all of them are children of the root.
+Answer   `GroupRoots.alive` gives, for groups by the values of their grouping columns, the last instant at which a
+         result of each can come. A grouping expression fixes every reference that has an equal key: all of them are
+         children of the root.
 State    None: it knows which keys of which references each grouping expression fixes.
 Limits   An expression over several references fixes none of them.
 Reading  docs/punctuations.md
@@ -12,13 +13,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.expression import Expression, columns_of, positions_of
+from eddyline.model.expressions.expression import Expression, columns_of, positions_of
 from eddyline.model.joining import JoinKeyColumn
 from eddyline.model.window import Unbounded
-from eddyline.operators.closings import Closings
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.punctuations.alive import Came, JoinShape, Pin, Values
-from eddyline.operators.keys import key_words
+from eddyline.operators.promises.closings import Closings
+from eddyline.operators.stream.keys import key_words
 from eddyline.state.columns import Ints
 
 
@@ -43,9 +44,16 @@ class GroupRoots:
         """Whether anything has happened since the last look by which a group can end."""
         if any(closed.fresh for closed in self.closings.closed.values()):
             return True
-        windows = [member.window for base in group.bases.values() for member in base.port.members.values() if not base.stream.is_table]
+        windows = [
+            member.window
+            for base in group.bases.values()
+            for member in base.port.members.values()
+            if not base.stream.is_table
+        ]
         timed = any(pin.ends is not None for pins in self.pins.values() for _, pin in pins)
-        timed = timed or any(pin.ends is not None for links in self.rule.links.values() for link in links for pin in link.pins)
+        timed = timed or any(
+            pin.ends is not None for links in self.rule.links.values() for link in links for pin in link.pins
+        )
         return timed or any(not isinstance(window, Unbounded) for window in windows)
 
     def alive(self, values: list[pa.Array], rows: int, came: Came) -> Ints:

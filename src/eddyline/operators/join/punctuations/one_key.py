@@ -1,8 +1,8 @@
 """The rule of `alive.py` where all references of a join are equal in one key that fits a word: on keys instead of rows.
 
-Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are children of every row
-         and pinned to its key, so that one array over keys says when each reference was closed and until when one of its rows is in its
-         window.
+Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are
+         children of every row and pinned to its key, so that one array over keys says when each reference was closed
+         and until when one of its rows is in its window.
 State    None: it knows the key of every reference.
 Limits   Streams only. Rows whose keys no reference has closed are not judged: they are alive.
 Reading  docs/punctuations.md
@@ -14,14 +14,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eddyline.kernels import probe as kernels
+from eddyline.kernels.joins import probe as kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.joining import is_exact
 from eddyline.model.window import FOREVER, Unbounded
-from eddyline.operators.closings import LONG_AGO
 from eddyline.operators.join.combination import any_bit
-from eddyline.operators.join.inverse import column_of
+from eddyline.operators.join.probing.inverse import column_of
 from eddyline.operators.join.punctuations.alive import Came, JoinShape
+from eddyline.operators.promises.closings import LONG_AGO
 from eddyline.state.closed import distinct, places_of
 from eddyline.state.columns import Ints
 from eddyline.state.store import DROPPED
@@ -45,7 +45,8 @@ class OneKey:
         return bool(self.keys) and all(is_exact(kind) for _, _, kind in self.keys.values())
 
     def dead(self, words: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
-        """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all stored rows are."""
+        """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all
+        stored rows are."""
         bases, held, marks = self.group.bases, {}, {}
         if words is None and self.is_pair:
             return self._pair()
@@ -83,7 +84,11 @@ class OneKey:
         if len(self.keys) != 2:
             return False
         bases = self.group.bases
-        return all(isinstance(member.window, Unbounded) for position in self.keys for member in bases[position].port.members.values())
+        return all(
+            isinstance(member.window, Unbounded)
+            for position in self.keys
+            for member in bases[position].port.members.values()
+        )
 
     def _pair(self) -> tuple[dict[int, Ints], int]:
         """As `dead`, for all rows of two references."""
@@ -92,7 +97,10 @@ class OneKey:
         for position, partner in ((one, other), (other, one)):
             base, (mark, _, _) = self.group.bases[position], self.keys[position]
             _, column, kind = self.keys[partner]
-            closed, regions = self.rule.closings.closed.get(self.group.bases[partner].port.source), self.rule.regions[partner]
+            closed, regions = (
+                self.rule.closings.closed.get(self.group.bases[partner].port.source),
+                self.rule.regions[partner],
+            )
             words = base.store.mark(mark)[: max(base.end - base.store.first, 0)]
             judged += len(words)
             if closed is None or closed.is_empty or not len(words):
@@ -108,7 +116,13 @@ class OneKey:
         return {position: ids for position, ids in lost.items() if len(ids)}, judged
 
     def _over(
-        self, rows: Mapping[int, Ints], at: Mapping[int, Ints], until: Mapping[int, Ints], words: int, came: Came, frontier: int
+        self,
+        rows: Mapping[int, Ints],
+        at: Mapping[int, Ints],
+        until: Mapping[int, Ints],
+        words: int,
+        came: Came,
+        frontier: int,
     ) -> dict[int, Ints]:
         """The rows, with the places of their keys, that are in no result to come."""
         none = np.empty(0, np.int64)
@@ -135,7 +149,10 @@ class OneKey:
         """Per reference of which something near these keys is promised, when it was closed for them."""
         found = {}
         for position, (_, column, kind) in self.keys.items():
-            closed, regions = self.rule.closings.closed.get(self.group.bases[position].port.source), self.rule.regions[position]
+            closed, regions = (
+                self.rule.closings.closed.get(self.group.bases[position].port.source),
+                self.rule.regions[position],
+            )
             if closed is None or closed.is_empty:
                 continue
             if closed.is_by_word(column, regions):

@@ -1,13 +1,15 @@
 """Forget what no row to come can need: rows whose partners are promised to be complete.
 
-Answer   New rows that can be in no result have a partner that is closed and not stored (`dropping.py`). Where partners are stored first, a
-         port refuses to have them stored. `admit` leaves out the others: they are not joined, and leave their store with the slice.
-         `settle` is called when an epoch has ended and its punctuations have taken effect. Rows that are in no result to come, by the rule
-         of `alive.py`, leave the group: they leave their store when no other group wants them. Answers stay the same.
+Answer   New rows that can be in no result have a partner that is closed and not stored (`dropping.py`). Where partners
+         are stored first, a port refuses to have them stored. `admit` leaves out the others: they are not joined, and
+         leave their store with the slice. `settle` is called when an epoch has ended and its punctuations have taken
+         effect. Rows that are in no result to come, by the rule of `alive.py`, leave the group: they leave their store
+         when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
-Limits   Where all references are equal in one key a look costs what came in and the chains of newly closed keys (`chains.py`), elsewhere
-         about what the group has stored. `purge = auto` looks when half as many rows have come as were stored after the last
-         look, `eager` after every epoch with a punctuation, a number after that number of punctuations. A bounded end looks in any case.
+Limits   Where all references are equal in one key a look costs what came in and the chains of newly closed keys
+         (`chains.py`), elsewhere about what the group has stored. `purge = auto` looks when half as many rows have come
+         as were stored after the last look, `eager` after every epoch with a punctuation, a number after that number of
+         punctuations. A bounded end looks in any case.
 Reading  docs/punctuations.md
 """
 
@@ -20,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eddyline.model.triggers import SinceLastRun, is_due, purge_triggers
-from eddyline.operators.closings import Closings
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
@@ -30,6 +31,7 @@ from eddyline.operators.join.port import NewRows
 from eddyline.operators.join.punctuations.alive import Came, JoinShape
 from eddyline.operators.join.punctuations.chains import KeyChains
 from eddyline.operators.join.punctuations.dropping import Dropping
+from eddyline.operators.promises.closings import Closings
 from eddyline.state.columns import Ints
 from eddyline.tuning import PunctuationTuning
 
@@ -144,7 +146,8 @@ class Punctuations(JoinPolicy):
         self.triggers = purge_triggers(purge, self.tuning.least_rows)
 
     def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool, idle: bool = False) -> None:
-        """An epoch has ended, or nothing comes: all rows below the frontier have been joined, all punctuations below it count."""
+        """An epoch has ended, or nothing comes: all rows below the frontier have been joined, all punctuations below it
+        count."""
         since = self.closings.count - self._seen
         if since > 0 and len(group.bases) > 1:
             self._begun(group)
@@ -179,9 +182,14 @@ class Punctuations(JoinPolicy):
         self._left = self._live(group)
 
     def _is_short(self, come: int, stored: int) -> bool:
-        """Whether a look at all rows costs what came in: no more are stored than a few for each that has come since the last look."""
+        """Whether a look at all rows costs what came in: no more are stored than a few for each that has come since the
+        last look."""
         assert self._chains is not None
-        return self._chains.one_key.serves and self._chains.one_key.is_pair and stored <= self.tuning.short * (come - self._looked)
+        return (
+            self._chains.one_key.serves
+            and self._chains.one_key.is_pair
+            and stored <= self.tuning.short * (come - self._looked)
+        )
 
     @property
     def _waits_for_rows(self) -> bool:
@@ -191,19 +199,26 @@ class Punctuations(JoinPolicy):
         return sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 
     def _dead(self, group: JoinGroup, came: Came, words: Ints | None, frontier: int) -> tuple[dict[int, Ints], int]:
-        """The rows with these keys that are in no result to come, by reference, and how many were judged; None: all rows are. All are
+        """The rows with these keys that are in no result to come, by reference, and how many were judged; None: all
+        rows are. All are
         judged before one leaves: the judgement of a row looks at the rows that were stored before the look."""
         assert self._rule is not None and self._chains is not None
         if self._chains.one_key.serves:
             return self._chains.one_key.dead(words, came, frontier)
         look = self._rule.look(came, None if words is None else self._chains.rows(words))
-        judged = {position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table}
+        judged = {
+            position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table
+        }
         dead = {position: ids[alive < frontier] for position, (ids, alive) in judged.items()}
-        return {position: ids for position, ids in dead.items() if len(ids)}, sum(len(ids) for ids, _ in judged.values())
+        return {position: ids for position, ids in dead.items() if len(ids)}, sum(
+            len(ids) for ids, _ in judged.values()
+        )
 
     def _is_due(self, group: JoinGroup, since: int, closing: bool, idle: bool) -> bool:
         new = (self._came(group) - self._looked) // self._patience
-        return is_due(self.triggers, SinceLastRun(punctuations=since, new=new, kept=self._left, asked=closing, idle=idle))
+        return is_due(
+            self.triggers, SinceLastRun(punctuations=since, new=new, kept=self._left, asked=closing, idle=idle)
+        )
 
     def _came(self, group: JoinGroup) -> int:
         return sum(base.end for base in group.bases.values() if not base.stream.is_table)

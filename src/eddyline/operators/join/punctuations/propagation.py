@@ -1,11 +1,14 @@
 """Punctuations of results: which values of output columns are finished.
 
-Answer   `settle` gives, when an epoch has ended, one line per value that no result to come has: the value in all output columns that
-         are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value is announced once.
-State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished, each with the
-         instant at which it was first seen; those that were announced; lines that wait for `propagate = n` or `'d seconds'`.
-Limits   Output columns that are columns of a reference, and not its event time, which `_ts` tells of. Values that ranges cover and that
-         were never seen are not announced. On shards a column is announced where its value decides the shard of its results.
+Answer   `settle` gives, when an epoch has ended, one line per value that no result to come has: the value in all output
+         columns that are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value is
+         announced once.
+State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished,
+         each with the instant at which it was first seen; those that were announced; lines that wait for `propagate =
+         n` or `'d seconds'`.
+Limits   Output columns that are columns of a reference, and not its event time, which `_ts` tells of. Values that
+         ranges cover and that were never seen are not announced. On shards a column is announced where its value
+         decides the shard of its results.
 Reading  docs/punctuations.md
 """
 
@@ -19,23 +22,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.model.expression import ColumnRef
-from eddyline.model.punctuation import PATTERN, from_text
+from eddyline.model.expressions.expression import ColumnRef
 from eddyline.model.query import OutputColumn
+from eddyline.model.records.punctuation import PATTERN, from_text
 from eddyline.model.triggers import SinceLastRun, is_due, propagate_triggers
-from eddyline.operators.closings import Closed, Closings
-from eddyline.operators.covering import constants
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.punctuations.alive import Came, Pin
 from eddyline.operators.join.punctuations.group_roots import GroupRoots
 from eddyline.operators.project import result_schema
+from eddyline.operators.promises.closings import Closed, Closings
+from eddyline.operators.promises.covering import constants
 from eddyline.state.closed import codes_of
 from eddyline.state.columns import Ints
 
 _VALUE = "value"
 
-#: Columns that are equal to each other, by reference, to which of their values have their results here: all, none, or as a function says.
+#: Columns that are equal to each other, by reference, to which of their values have their results here: all, none, or
+#: as a function says.
 Homes = Callable[[Collection[tuple[int, str]]], Callable[[pa.Array], npt.NDArray[np.bool_]] | bool]
 
 
@@ -69,7 +73,9 @@ class _Class:
 
     def see(self, fresh: Mapping[str, tuple[int, int]]) -> None:
         """New rows, by their ids in the stores of their streams."""
-        self._see({position: np.arange(*fresh.get(base.port.source, (0, 0))) for position, base in self.group.bases.items()})
+        self._see(
+            {position: np.arange(*fresh.get(base.port.source, (0, 0))) for position, base in self.group.bases.items()}
+        )
 
     def see_stored(self) -> None:
         """The rows that are stored, after a run that announced nothing."""
@@ -141,7 +147,12 @@ class Propagation:
     """The output punctuations of one query."""
 
     def __init__(
-        self, group: JoinGroup, closings: Closings, outputs: tuple[OutputColumn, ...], when: str, homes: Homes = _everywhere
+        self,
+        group: JoinGroup,
+        closings: Closings,
+        outputs: tuple[OutputColumn, ...],
+        when: str,
+        homes: Homes = _everywhere,
     ) -> None:
         self.group = group
         self.schema = result_schema(outputs)
@@ -186,7 +197,9 @@ class Propagation:
             one.name_constants()
             values, ends = one.finished(frontier, came)
             if len(values):
-                columns = {name: values if name in one.names else pa.nulls(len(values), kind) for name, kind in self._columns()}
+                columns = {
+                    name: values if name in one.names else pa.nulls(len(values), kind) for name, kind in self._columns()
+                }
                 found.append(pa.table({**columns, "_ts": pa.array(ends).cast(pa.timestamp("us"))}, schema=self.schema))
         if found:
             self._waiting.append(pa.concat_tables(found).sort_by("_ts"))
@@ -238,7 +251,10 @@ class Propagation:
         assert isinstance(state, dict)
         for one, (block, announced) in zip(self.classes, state["classes"], strict=True):
             table = load(block)
-            one.open, one.since = table.column(_VALUE).combine_chunks(), np.asarray(table.column("since")).astype(np.int64)
+            one.open, one.since = (
+                table.column(_VALUE).combine_chunks(),
+                np.asarray(table.column("since")).astype(np.int64),
+            )
             one.announced.restore(announced, load)
         self._waiting = [] if state["waiting"] is None else [load(state["waiting"])]
         self._last, self.out = state["last"], state["out"]

@@ -1,17 +1,18 @@
 """The eddy: probes and conditions in an order drawn by lottery, anew for every group of rows.
 
-Answer   For new rows of an input, the order in which the other inputs of an mjoin are probed and its conditions tested. Each of them is an
-         operator and holds tickets: it is credited with the rows that it consumes and charged with those that it
-         produces, both once per query that it serves. What it passes on per row consumed says how likely it is drawn next:
-         the fewer, the sooner.
+Answer   For new rows of an input, the order in which the other inputs of an mjoin are probed and its conditions tested.
+         Each of them is an operator and holds tickets: it is credited with the rows that it consumes and charged with
+         those that it produces, both once per query that it serves. What it passes on per row consumed says how likely
+         it is drawn next: the fewer, the sooner.
 
-             batch ─► rows of equal lineage ─► draw among what can be done next ─► draw … ─► probe, test, count ─► credit, charge, decay
+             batch ─► rows of equal lineage ─► draw among what can be done next ─► draw … ─► probe, test, count ─►
+             credit, charge, decay
 
-State    Per node, origin, kind of lineage and operator: rows consumed and produced of late; older batches count half as much with
-         each new one.
-Limits   A binary join has one order. The most frequent lineages of an origin's rows are routed apart, all others together. Every operator
-         behind one that lets rows pass is observed in every batch, so that nothing has to be tried out for the sake of
-         learning. Draws come from one seed: the same run draws the same tickets.
+State    Per node, origin, kind of lineage and operator: rows consumed and produced of late; older batches count half as
+         much with each new one.
+Limits   A binary join has one order. The most frequent lineages of an origin's rows are routed apart, all others
+         together. Every operator behind one that lets rows pass is observed in every batch, so that nothing has to be
+         tried out for the sake of learning. Draws come from one seed: the same run draws the same tickets.
 Reading  docs/operators/sharing.md
 """
 
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eddyline.model.expression import refs_of
+from eddyline.model.expressions.expression import refs_of
 from eddyline.operators.join.combination import Combinations, Words
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.policy import JoinPolicy, Order
@@ -63,7 +64,8 @@ class Tickets:
 
 @dataclass(slots=True)
 class _Kind:
-    """Rows of one lineage: what is known of the operators, how many queries want them, rows observed since the last draw."""
+    """Rows of one lineage: what is known of the operators, how many queries want them, rows observed since the last
+    draw."""
 
     served: int
     tickets: dict[int, Tickets]
@@ -113,11 +115,20 @@ class LotteryRoute(JoinPolicy):
             yield rows if rest.all() else rows.take(rest)
 
     def _frequent(self, here: _Origin, words: Words) -> list[bytes]:
-        """The lineages that are routed apart: those that are frequent now, and as many as there is room for of those that were."""
+        """The lineages that are routed apart: those that are frequent now, and as many as there is room for of those
+        that were."""
         sample = words[:: max(1, len(words) // self.tuning.sample)]
         seen = Counter(line.tobytes() for line in sample)
-        now = [lineage for lineage, count in seen.most_common(self.tuning.most_kinds) if count >= self.tuning.least_share * len(sample)]
-        before = [lineage for lineage in here.kinds if lineage not in now and lineage != _OTHERS and len(lineage) == 8 * words.shape[1]]
+        now = [
+            lineage
+            for lineage, count in seen.most_common(self.tuning.most_kinds)
+            if count >= self.tuning.least_share * len(sample)
+        ]
+        before = [
+            lineage
+            for lineage in here.kinds
+            if lineage not in now and lineage != _OTHERS and len(lineage) == 8 * words.shape[1]
+        ]
         kept = [*now, *before][: self.tuning.most_kinds]
         for lineage in [lineage for lineage in here.kinds if lineage != _OTHERS and lineage not in kept]:
             del here.kinds[lineage]

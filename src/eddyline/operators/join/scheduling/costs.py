@@ -1,19 +1,22 @@
 """What serving a window costs, as measured: the sizes that MQT compares, and how much work is worth a hand-out.
 
-Answer   `windows` are the costs of serving each window after the ones before it, added up: its strip has to be looked at, and its
-         results handed out. `again` is what it costs to take a row up that was left: a schedule that goes back and forth pays it
-         each time. `need` says how many rows a unit of work should take.
+Answer   `windows` are the costs of serving each window after the ones before it, added up: its strip has to be looked
+         at, and its results handed out. `again` is what it costs to take a row up that was left: a schedule that goes
+         back and forth pays it each time. `need` says how many rows a unit of work should take.
 
-             seconds of a unit  =  windows x handout  +  rows x again  +  rows x (looking + handing out) of each of its windows
+             seconds of a unit  =  windows x handout  +  rows x again  +  rows x (looking + handing out) of each of its
+             windows
 
-         Work that is done in n units is waited for by q queries, half of it and half a unit on the average, and by p queries whose windows
-         come after it: q (work + n price) (1 + 1/n) / 2 + p n price is least where n² = work / price x q / (q + 2p).
+         Work that is done in n units is waited for by q queries, half of it and half a unit on the average, and by p
+         queries whose windows come after it: q (work + n price) (1 + 1/n) / 2 + p n price is least where n² = work /
+         price x q / (q + 2p).
 
-State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a hand-out ever took: what
-         one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows taken up and what with the stored
-         rows seen is separated by least squares over the units.
-Limits   Before anything has been measured, costs are the windows' sizes, as in the paper, and an epoch is two units. Times are those of
-         the clock by which responses are measured: under a virtual clock they are the same in every run.
+State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a hand-out
+         ever took: what one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows
+         taken up and what with the stored rows seen is separated by least squares over the units.
+Limits   Before anything has been measured, costs are the windows' sizes, as in the paper, and an epoch is two units.
+         Times are those of the clock by which responses are measured: under a virtual clock they are the same in every
+         run.
 Reading  docs/operators/scheduling.md
 """
 
@@ -28,8 +31,8 @@ from eddyline.state.columns import Ints
 
 #: No row is served in less: under a virtual clock a window may cost nothing.
 _LEAST_SECONDS = 1e-12
-#: An epoch that took less than this part of what was expected shows that earlier ones were held up (the first time kernels are loaded,
-#: or compiled): they are forgotten.
+#: An epoch that took less than this part of what was expected shows that earlier ones were held up (the first time
+#: kernels are loaded, or compiled): they are forgotten.
 _DISTURBED = 0.5
 #: How much rows taken up and rows seen have to vary against each other to be separated.
 _APART = 1e-3
@@ -71,8 +74,11 @@ class WindowCosts:
         found: list[float] = np.cumsum(self.per_row).tolist()
         return found
 
-    def note(self, low: int, rows: int, looking: float, visited: Ints | Sequence[int], handing_out: Sequence[float]) -> None:
-        """A unit took `rows` rows through the windows from `low` on. `looking` is the seconds of probing, `visited` the rows looked at
+    def note(
+        self, low: int, rows: int, looking: float, visited: Ints | Sequence[int], handing_out: Sequence[float]
+    ) -> None:
+        """A unit took `rows` rows through the windows from `low` on. `looking` is the seconds of probing, `visited` the
+        rows looked at
         per window, `handing_out` the seconds of handing out per window."""
         if not rows:
             return

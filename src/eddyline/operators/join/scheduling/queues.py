@@ -1,9 +1,9 @@
 """The scheduling queues of a shared window join: which batch has finished which window.
 
-Answer   `units` are the stretches of work in the order in which the scheduler wants them: some batches, next to each other, through some
-         windows, one after the other.
-State    One number per window: how many batches have finished it. Batches finish every window in total order, so queue i is
-         the range between two of these numbers, and its head is the oldest batch in it.
+Answer   `units` are the stretches of work in the order in which the scheduler wants them: some batches, next to each
+         other, through some windows, one after the other.
+State    One number per window: how many batches have finished it. Batches finish every window in total order, so queue
+         i is the range between two of these numbers, and its head is the oldest batch in it.
 Limits   All batches are here from the start: an epoch is known as a whole.
 Reading  docs/operators/scheduling.md
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels.schedule import next_unit
+from eddyline.kernels.joins.schedule import next_unit
 from eddyline.operators.join.scheduling.schedulers import Scheduler
 from eddyline.state.columns import Ints
 
@@ -45,8 +45,10 @@ class SchedulingQueues:
         self.done[0] = batches
 
     def units(self, bounds: Ints, need: npt.NDArray[np.float64]) -> Iterator[ScheduledWork]:
-        """The work in the order of the priorities: a batch goes on as long as it is its turn anyway, and the batches behind it that go
-        the same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch begin."""
+        """The work in the order of the priorities: a batch goes on as long as it is its turn anyway, and the batches
+        behind it that go
+        the same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch
+        begin."""
         while True:
             unit = ScheduledWork(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
             if unit.low < 0:

@@ -1,19 +1,20 @@
 """A shared window join worked off strip by strip, each window's results released as soon as they are complete.
 
-Answer   `run` gives the same combinations as the node alone, in portions: those of some batches of new rows for one level of
-         windows, as soon as the batches have been through all strips up to that window. Per level the portions come in
-         total order.
+Answer   `run` gives the same combinations as the node alone, in portions: those of some batches of new rows for one
+         level of windows, as soon as the batches have been through all strips up to that window. Per level the portions
+         come in total order.
 
-             batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler says which (batch, strip) is next
-             batch 2            strip 1 ─► level 1      strip 2 ─► level 2
+             batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler says which (batch, strip) is
+             next batch 2            strip 1 ─► level 1      strip 2 ─► level 2
 
-State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps only what serving a
-         window has cost, for the scheduler.
-Limits   One binary node over two streams, whose members' windows form a chain: a member that reaches further back in one stream does
-         not reach less far in the other, and each stream is measured by time or by rows throughout. Windows are put
-         together into at most `most_levels` levels. Batches are released as a whole: their rows would lose their order otherwise.
-         Where every member wants every pair of its window, results are laid out straight from the output buffer; otherwise
-         (filters, a member that has just come, conditions to verify) as combinations with lineage.
+State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps
+         only what serving a window has cost, for the scheduler.
+Limits   One binary node over two streams, whose members' windows form a chain: a member that reaches further back in
+         one stream does not reach less far in the other, and each stream is measured by time or by rows throughout.
+         Windows are put together into at most `most_levels` levels. Batches are released as a whole: their rows would
+         lose their order otherwise. Where every member wants every pair of its window, results are laid out straight
+         from the output buffer; otherwise (filters, a member that has just come, conditions to verify) as combinations
+         with lineage.
 Reading  docs/operators/scheduling.md
 """
 
@@ -26,15 +27,15 @@ from time import perf_counter
 
 import numpy as np
 
-from eddyline.kernels import strips as kernels
+from eddyline.kernels.joins import strips as kernels
 from eddyline.model.window import FOREVER, Range, Rows, Window
 from eddyline.operators.join.combination import POSITION_BITS, Combinations, in_order
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.modes import Modes, Pairs
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Portion, Schedule
+from eddyline.operators.join.probing.modes import Modes, Pairs
 from eddyline.operators.join.scheduling.costs import WindowCosts
 from eddyline.operators.join.scheduling.queues import ScheduledWork, SchedulingQueues
 from eddyline.operators.join.scheduling.schedulers import scheduler
@@ -56,7 +57,8 @@ class WindowLevel:
 
 @dataclass(slots=True)
 class _Rows:
-    """The new rows of both inputs in total order: which of the inputs each belongs to and its id there, what it has found, and where
+    """The new rows of both inputs in total order: which of the inputs each belongs to and its id there, what it has
+    found, and where
     each batch begins."""
 
     origins: tuple[Origin, Origin]
@@ -98,7 +100,9 @@ class SharedSchedule(Schedule):
         plain = self.is_plain = self._is_plain(rows)
         rows.bounds = self._batches(len(rows.stamps), plain)
         for origin in rows.origins:
-            origin.bounds = np.append(np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows))
+            origin.bounds = np.append(
+                np.searchsorted(origin.rows.stamp, rows.stamps[rows.bounds[:-1]]), len(origin.rows)
+            )
         queues = SchedulingQueues(self.scheduler, len(rows.bounds) - 1)
         held: dict[tuple[int, int], list[Combinations]] = {}
         self.buffer.used = 0
@@ -136,9 +140,15 @@ class SharedSchedule(Schedule):
             probe, modes = node.modes(replace(node.probe(number, 0, True, step, rows, moment), takes_pairs=False))
             node.counters.probes += len(probe.rows)
             sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
-            origins.append(Origin.of(node, number, probe, modes, sizes, self.counted[1 - number], self.buffer, self.tuning.small_window))
+            origins.append(
+                Origin.of(
+                    node, number, probe, modes, sizes, self.counted[1 - number], self.buffer, self.tuning.small_window
+                )
+            )
         a, b = origins
-        of, stamps, clocks, own, a.place, b.place = kernels.merged(a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own)
+        of, stamps, clocks, own, a.place, b.place = kernels.merged(
+            a.rows.stamp, b.rows.stamp, a.rows.clock, b.rows.clock, a.own, b.own
+        )
         return _Rows((a, b), of, stamps, clocks, own, StripRuns.of(len(of), len(self.levels)), stamps[:0])
 
     def _is_plain(self, rows: _Rows) -> bool:
@@ -154,7 +164,8 @@ class SharedSchedule(Schedule):
             if port.releases != self._releases[origin.number]:
                 self._releases[origin.number], self._wanted_below[origin.number] = port.releases, 0
             if port.stores_words:
-                # Words change when a query comes or goes, and then there is another schedule, or when the port releases rows.
+                # Words change when a query comes or goes, and then there is another schedule, or when the port releases
+                # rows.
                 begin = max(store.first, self._wanted_below[origin.number]) - store.base
                 words = store.marks[port.words_mark][begin : store.end - store.base]
                 if not kernels.are_all(words.reshape(-1, port.width), port.full()):
@@ -234,7 +245,11 @@ class SharedSchedule(Schedule):
                 held.pop((unit.first, 0), None), held.pop((unit.first, 1), None)
         for level in range(unit.low, unit.high):
             made = together if held is not None else self._laid_out(rows, level, slice(begin, stop))
-            yield Portion(self.levels[level].slots, made, level + 1 == len(self.levels)) if made is not None and len(made) else None
+            yield (
+                Portion(self.levels[level].slots, made, level + 1 == len(self.levels))
+                if made is not None and len(made)
+                else None
+            )
 
     def _laid_out(self, rows: _Rows, level: int, part: slice) -> Combinations:
         first, second, stamp, clock = kernels.lay_out(

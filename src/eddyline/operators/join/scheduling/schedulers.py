@@ -1,15 +1,16 @@
 """LWO, SWF, MQT: whose window is served next in a shared join.
 
 Answer   A scheduler is a matrix of priorities and a release rule. Queue i holds the rows (or batches of rows) that have
-         finished window i; `priority[i, j]` is what serving it is worth when the next fuller queue above it is j (N: none), and
-         `onward[i, j]` what it is worth for a row that is in hand and need not be taken up.
+         finished window i; `priority[i, j]` is what serving it is worth when the next fuller queue above it is j (N:
+         none), and `onward[i, j]` what it is worth for a row that is in hand and need not be taken up.
 
              LWO   the largest window only: the oldest row is finished before the next one starts
              SWF   the smallest window first: no row goes on while another waits for a smaller window
              MQT   the stretch that serves the most queries per unit of work (see throughput.py)
 
 State    None: the matrix is made anew when a query comes or goes.
-Limits   No row overtakes an older one in any window, so the order of each query's results never depends on the scheduler.
+Limits   No row overtakes an older one in any window, so the order of each query's results never depends on the
+         scheduler.
 Reading  docs/operators/scheduling.md
 """
 
@@ -51,7 +52,8 @@ SCHEDULERS: dict[str, tuple[Callable[[Sequence[float], Sequence[int], float], Ma
 
 
 def scheduler(name: str, windows: Sequence[float], queries: Sequence[int], again: float = 0.0) -> Scheduler:
-    """The scheduler for windows of ascending size and the number of queries of each, where taking a row up costs `again`.
+    """The scheduler for windows of ascending size and the number of queries of each, where taking a row up costs
+    `again`.
 
     >>> scheduler("swf", [1.0, 60.0], [1, 1]).priority[:, 2].tolist()
     [-0.0, -1.0]

@@ -1,9 +1,9 @@
 """New rows of one input on their way through the strips of the other input's windows.
 
-Answer   `advance` takes some of the rows through the next windows and says what of it is new; the runs of what each row has
-         found so far lie in the output buffer.
-State    Within one step: per row where it stands in its chain or scan (`Origin`), and where its run lies (`StripRuns`). The output buffer's
-         room is kept from step to step: fresh memory would cost more to touch than to fill.
+Answer   `advance` takes some of the rows through the next windows and says what of it is new; the runs of what each row
+         has found so far lie in the output buffer.
+State    Within one step: per row where it stands in its chain or scan (`Origin`), and where its run lies (`StripRuns`).
+         The output buffer's room is kept from step to step: fresh memory would cost more to touch than to fill.
 Limits   Finds pairs by key and age; lineage, verification and residual conditions are looked at by the node.
 Reading  docs/operators/scheduling.md
 """
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.kernels import sharing, strips
+from eddyline.kernels.joins import sharing, strips
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.steps import ProbeStep
+from eddyline.operators.join.probing.modes import Modes, Probe
+from eddyline.operators.join.probing.steps import ProbeStep
 from eddyline.state.columns import Ints
 
 
@@ -114,7 +114,9 @@ class Origin:
             index = store.indexes[step.index]
             cursor = limits.copy()
             tops = buffer.tops(number, len(index.heads))
-            strips.enter_chains(hashes, cursor, tops, index.heads, index.back, store.marks[partner.order], store.base, store.first)
+            strips.enter_chains(
+                hashes, cursor, tops, index.heads, index.back, store.marks[partner.order], store.base, store.first
+            )
         measure = probe.moment.rows_seen(partner.port.position, rows.rank) if counted else rows.clock
         own = rows.ids[mine.port.position]
         age = partner.port.reader.numbers if counted else "ts"
@@ -126,7 +128,8 @@ class Origin:
         return slice(int(self.bounds[first]), int(self.bounds[stop]))
 
     def advance(self, part: slice, low: int, high: int, runs: StripRuns, buffer: OutputBuffer) -> tuple[Ints, int]:
-        """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at, and how many
+        """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at, and how
+        many
         results are new."""
         before, place = buffer.used, self.place[part]
         carried = int(runs.ends[place, low - 1].sum()) if low else 0
@@ -134,7 +137,8 @@ class Origin:
         return visited, buffer.used - before - carried
 
     def fresh_pairs(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> tuple[Ints, Ints, Ints]:
-        """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per window)."""
+        """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per
+        window)."""
         rows, before = part.stop - part.start, buffer.used
         runs = StripRuns.of(rows, high - low)
         visited = self._walk(part, self.sizes[low:high], np.arange(rows), runs, 0, buffer)
@@ -155,7 +159,9 @@ class Origin:
         where = strips.RunPlaces(runs.start, runs.ends, before)
         turn = 0
         if self.scans:
-            stored = strips.Aged(store.marks[step.index] if step.index is not None else age, age, store.base, store.first)
+            stored = strips.Aged(
+                store.marks[step.index] if step.index is not None else age, age, store.base, store.first
+            )
             while True:
                 buffer.used, turn = strips.scan_strips(
                     turn, walkers, sizes, where, visited, buffer.room, buffer.used, step.index is not None, stored
@@ -165,7 +171,8 @@ class Origin:
                 buffer.grow()
         assert step.index is not None
         index = store.indexes[step.index]
-        # Rows of one chain one after the other, which meet the same stored rows; in small windows neighbours in time do.
+        # Rows of one chain one after the other, which meet the same stored rows; in small windows neighbours in time
+        # do.
         is_small = sizes[-1] <= self.small_window * self.sizes[-1]
         sequence = np.arange(len(hashes)) if is_small else sharing.by_bucket(hashes, index.heads)
         stored = strips.Aged(index.keys, age, store.base, store.first)

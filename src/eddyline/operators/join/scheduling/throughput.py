@@ -1,8 +1,8 @@
 """Query throughput: how many queries a stretch of a window serves per unit of scanning.
 
-Answer   `max_throughput(windows, queries)[i, j]` is the best of (queries served by going from window i to window k) / (size
-         of that stretch), for i < k <= j: MaxQT of a row that has finished window i behind one that has finished window j.
-         Window 0 has size 0; column N also stands for "no row is ahead".
+Answer   `max_throughput(windows, queries)[i, j]` is the best of (queries served by going from window i to window k) /
+         (size of that stretch), for i < k <= j: MaxQT of a row that has finished window i behind one that has finished
+         window j. Window 0 has size 0; column N also stands for "no row is ahead".
 State    None. The matrix changes only when a query comes or goes.
 
              windows 2, 3, 6, a query each     j = 1     2     3
@@ -10,8 +10,8 @@ State    None. The matrix changes only when a query comes or goes.
                                            1           1     1
                                            2                 1/3
 
-Limits   Sizes rise strictly. The time to scan a stretch is taken to be proportional to its size; where it costs something to take a row
-         up again, so much is added to every stretch.
+Limits   Sizes rise strictly. The time to scan a stretch is taken to be proportional to its size; where it costs
+         something to take a row up again, so much is added to every stretch.
 Reading  docs/operators/scheduling.md
 """
 
@@ -29,7 +29,8 @@ _LEAST = 1e-200
 
 
 def max_throughput(windows: Sequence[float], queries: Sequence[int], again: float = 0.0) -> Matrix:
-    """The matrix for windows of ascending size and the number of queries of each; `again` is added to the size of every stretch.
+    """The matrix for windows of ascending size and the number of queries of each; `again` is added to the size of every
+    stretch.
 
     >>> max_throughput([2, 3, 6], [1, 1, 1])[1].tolist()
     [0.0, 0.0, 1.0, 1.0]

@@ -1,7 +1,8 @@
-"""The last probe for many queries: lineage and windows are looked at while probing, and results go straight to the queries.
+"""The last probe for many queries: lineage and windows are looked at while probing, and results go straight to the
+queries.
 
-Answer   At the point *mode*, the last probe of a root node is made as a whole where its results are collected query by query: every pair
-         is written once per query that wants it, and combinations never exist apart from the queries.
+Answer   At the point *mode*, the last probe of a root node is made as a whole where its results are collected query by
+         query: every pair is written once per query that wants it, and combinations never exist apart from the queries.
 State    None.
 Limits   The partner is a stream with an index, and nothing is left to verify. Cost: pairs and matches, not queries.
 Reading  docs/operators/sharing.md
@@ -11,16 +12,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eddyline.kernels import sharing as kernels
+from eddyline.kernels.joins import sharing as kernels
 from eddyline.kernels.order import ascends
 from eddyline.operators.join.combination import Words
 from eddyline.operators.join.commons import Commons
-from eddyline.operators.join.expansion import Expansion
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.modes import Modes, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.port import bits_of
+from eddyline.operators.join.probing.expansion import Expansion
+from eddyline.operators.join.probing.modes import Modes, Probe
 
 if TYPE_CHECKING:
     from eddyline.operators.join.group import JoinConfig
@@ -61,14 +62,22 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     sequence = kernels.by_bucket(probe.hashes, index.heads)
     ts = store.marks[one.death]
     num = store.marks[port.reader.numbers] if counted else ts
-    probing = kernels.Probing(probe.hashes, probe.limits, rows.clock, seen, words, int(rows.words is not None), bool(ascends(probe.limits)))
+    probing = kernels.Probing(
+        probe.hashes, probe.limits, rows.clock, seen, words, int(rows.words is not None), bool(ascends(probe.limits))
+    )
     order, theirs = store.marks[one.order], int(port.stores_words)
-    chained = kernels.Chained(index.heads, index.back, index.keys, order, ts, num, stored, theirs, store.base, store.first)
-    windows = kernels.Windows(time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, roll.place_of)
+    chained = kernels.Chained(
+        index.heads, index.back, index.keys, order, ts, num, stored, theirs, store.base, store.first
+    )
+    windows = kernels.Windows(
+        time.sizes, table, time.size_of, rows_back.sizes, rows_back.table, rows_back.size_of, roll.place_of
+    )
     at = pairs = visited = 0
     while True:
         shares = kernels.ShareArrays(into.place, into.left, into.right)
-        into.made, at, found, looked = kernels.expand_chains(shares, into.made, into.offset, at, sequence, probing, chained, windows)
+        into.made, at, found, looked = kernels.expand_chains(
+            shares, into.made, into.offset, at, sequence, probing, chained, windows
+        )
         pairs += found
         visited += looked
         if at == len(sequence):

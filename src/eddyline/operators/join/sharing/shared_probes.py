@@ -1,17 +1,19 @@
-"""Probes that several join groups would make alike, made once: different joins share them, and so do joins over different sets of streams.
+"""Probes that several join groups would make alike, made once: different joins share them, and so do joins over
+different sets of streams.
 
-Answer   `SharedProbes.pairs` gives the rows of one stream's store that new rows of another meet by equal keys, older and within the
-         largest window of all groups that have the same probe. Each group takes its part: its own rows, windows, lineage and conditions.
+Answer   `SharedProbes.pairs` gives the rows of one stream's store that new rows of another meet by equal keys, older
+         and within the largest window of all groups that have the same probe. Each group takes its part: its own rows,
+         windows, lineage and conditions.
 
              A⋈B    ─┐
              A⋈B⋈C  ─┼─ new rows of a probe b once; each group goes on from there
              B⋈A⋈D  ─┘
 
 State    The first probes of all groups; the pairs that have been found, while a group has still to come to their rows.
-Limits   First probes of new rows, between two streams, by an index. Nothing is shared that only one group probes. Where the pairs are
-         too many to be held, every group probes for itself and leaves out at once what it does not want. A group whose orders are
-         drawn does not know its first probe beforehand and shares none. Nor does one whose timeline has passed stored rows without taking
-         them, or is far behind.
+Limits   First probes of new rows, between two streams, by an index. Nothing is shared that only one group probes. Where
+         the pairs are too many to be held, every group probes for itself and leaves out at once what it does not want.
+         A group whose orders are drawn does not know its first probe beforehand and shares none. Nor does one whose
+         timeline has passed stored rows without taking them, or is far behind.
 Reading  docs/operators/sharing.md
 """
 
@@ -23,16 +25,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eddyline.kernels import probe as probe_kernels
-from eddyline.kernels.sharing import pairs_of
+from eddyline.kernels.joins import probe as probe_kernels
+from eddyline.kernels.joins.sharing import pairs_of
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.modes import Modes, Pairs, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
-from eddyline.operators.join.steps import ProbeStep
-from eddyline.operators.keys import combined
+from eddyline.operators.join.probing.modes import Modes, Pairs, Probe
+from eddyline.operators.join.probing.steps import ProbeStep
+from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.tuning import SharingTuning
@@ -53,7 +55,8 @@ class FirstProbe:
 
 @dataclass(slots=True, eq=False)
 class Met:
-    """Row `start + i` meets `rows[begin[i] : begin[i + 1]]`, the newest first; `rows` is None where they are too many to be held."""
+    """Row `start + i` meets `rows[begin[i] : begin[i + 1]]`, the newest first; `rows` is None where they are too many
+    to be held."""
 
     start: int
     stop: int
@@ -63,7 +66,8 @@ class Met:
     users: set[object]
 
     def pairs(self, ids: Ints, floors: Ints, partner: StreamInput) -> tuple[Ints, Ints]:
-        """Positions in `ids`, which are rows of this stretch, and the rows that they meet, as far as the floors reach."""
+        """Positions in `ids`, which are rows of this stretch, and the rows that they meet, as far as the floors
+        reach."""
         store = partner.store
         found: tuple[Ints, Ints] = pairs_of(
             ids - self.start, floors, self.begin, self.rows, store.marks[partner.death], store.base, store.first
@@ -105,15 +109,20 @@ class SharedProbes:
         """The probes that several groups have."""
         return [probe for probe, users in self._users.items() if len(users) > 1]
 
-    def met(self, probe: FirstProbe, group: object, fresh: tuple[int, int], tuning: SharingTuning) -> tuple[list[Met] | None, int, int]:
-        """What a group's new rows meet, in stretches from the oldest rows to the newest, or None where that is not shared or too much;
+    def met(
+        self, probe: FirstProbe, group: object, fresh: tuple[int, int], tuning: SharingTuning
+    ) -> tuple[list[Met] | None, int, int]:
+        """What a group's new rows meet, in stretches from the oldest rows to the newest, or None where that is not
+        shared or too much;
         rows that probed for it just now and rows that they visited."""
         users = self._users.get(probe, {})
         if len(users) < 2 or group not in users or not _takes_all(*users[group]):
             return None, 0, 0
         start, stop = fresh
         held = self._found.setdefault(probe, [])
-        mine = sorted((m for m in held if group in m.users and m.start < stop and start < m.stop), key=lambda m: m.start)
+        mine = sorted(
+            (m for m in held if group in m.users and m.start < stop and start < m.stop), key=lambda m: m.start
+        )
         edges = [start, *(edge for m in mine for edge in (m.start, m.stop)), stop]
         gaps = [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high]
         probes = visited = 0
@@ -126,7 +135,10 @@ class SharedProbes:
             mine.append(found)
             held.append(found)
             probes, visited = probes + asked, visited + seen
-        while len(held) > len(mine) and sum(len(m.begin if m.rows is None else m.rows) for m in held) > tuning.most_shared_pairs:
+        while (
+            len(held) > len(mine)
+            and sum(len(m.begin if m.rows is None else m.rows) for m in held) > tuning.most_shared_pairs
+        ):
             held.remove(next(m for m in held if m not in mine))
         too_much = any(m.rows is None for m in mine)
         return None if too_much else sorted(mine, key=lambda m: m.start), 0 if too_much else probes, visited
@@ -139,7 +151,9 @@ class SharedProbes:
         found = {}
         for other, (mine, partner) in self._users[probe].items():
             reader = mine.port.reader
-            comes = reader.name == timeline or (reader.given < fresh[1] and fresh[0] - reader.given <= tuning.most_rows_behind)
+            comes = reader.name == timeline or (
+                reader.given < fresh[1] and fresh[0] - reader.given <= tuning.most_rows_behind
+            )
             if comes and _takes_all(mine, partner):
                 found[other] = (mine, partner)
         return found
@@ -161,7 +175,8 @@ def _probed(
     fresh: tuple[int, int],
     tuning: SharingTuning,
 ) -> tuple[Met, int, int]:
-    """What new rows of a group meet within the largest window of all users, rows that probed for it and rows that they visited."""
+    """What new rows of a group meet within the largest window of all users, rows that probed for it and rows that they
+    visited."""
     start, stop = fresh
     ids = _wanted([origin for origin, _ in users], np.arange(start, stop))
     mine, one = group
@@ -174,7 +189,9 @@ def _probed(
     pieces, visited, made = [], 0, 0
     for low in range(0, len(ids), tuning.shared_rows_at_once):
         part = slice(low, low + tuning.shared_rows_at_once)
-        left, right, seen = probe_kernels.probe_chains(probe_kernels.ProbeKeys(hashes[part], limits[part], floors[part]), stored)
+        left, right, seen = probe_kernels.probe_chains(
+            probe_kernels.ProbeKeys(hashes[part], limits[part], floors[part]), stored
+        )
         pieces.append((left + low, right))
         visited += seen
         made += len(left)

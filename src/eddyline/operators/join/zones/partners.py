@@ -1,14 +1,14 @@
 """Zones for demand: stretches of rows whose keys no zone of an opposite store can have.
 
-Answer   `PartnerZones.may_have` says of rows whether they may have a partner in an opposite input: a stretch of them whose keys miss the
-         ranges of all zones there has none, and no row of it is looked up.
+Answer   `PartnerZones.may_have` says of rows whether they may have a partner in an opposite input: a stretch of them
+         whose keys miss the ranges of all zones there has none, and no row of it is looked up.
 
              keys of 64 rows            40 ── 47
              zones of the store   3 ── 9            55 ── 61          missed: none of the 64 rows has a partner
 
 State    Per condition whether asking has been worth it.
-Limits   Keys are the words that indexes have: whole numbers, dates and times are in order, others are hashes and never miss for long. Zones
-         are wider than their rows: what they let pass is looked up.
+Limits   Keys are the words that indexes have: whole numbers, dates and times are in order, others are hashes and never
+         miss for long. Zones are wider than their rows: what they let pass is looked up.
 Reading  docs/heralds.md, docs/operators/demand.md
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from eddyline.model.differences import Flags, Ints
+from eddyline.model.expressions.differences import Flags, Ints
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.worth import Worth
@@ -56,7 +56,8 @@ class PartnerZones:
         worth: Worth,
         counters: Counters,
     ) -> Flags | None:
-        """Of rows (or of the chosen among them), whether the opposite input may have a partner; None: all may, or zones are not asked.
+        """Of rows (or of the chosen among them), whether the opposite input may have a partner; None: all may, or zones
+        are not asked.
 
         Args:
             links: (reference, key) of the rows and of the opposite input, which must be equal.

@@ -1,13 +1,15 @@
-"""Join skip and join simplification: which stretches of rows meet which zones of a store, and which conditions need no test.
+"""Join skip and join simplification: which stretches of rows meet which zones of a store, and which conditions need no
+test.
 
-Answer   At the point *mode*: a grid of stretches of probing rows against the zones of the store that a scan would walk. A cell is skipped
-         if the conditions of the node contradict its ranges; conditions that hold at the worst ends are passed. A probe by hash leaves out
-         stretches of rows that contradict the range of the whole store.
+Answer   At the point *mode*: a grid of stretches of probing rows against the zones of the store that a scan would walk.
+         A cell is skipped if the conditions of the node contradict its ranges; conditions that hold at the worst ends
+         are passed. A probe by hash leaves out stretches of rows that contradict the range of the whole store.
 State    Per step of a node: its variables, its system of differences, and whether zones have been worth asking.
-Limits   Only conditions over the references of the node count; inputs that are probed later in the same node count with their whole present
-         range, because partners are older and hence stored. A node with a condition that can fail on a value, and that is no difference,
-         evaluates everything. Where orders are drawn, cells are skipped and no condition is passed. With `auto`, a join on equalities alone
-         asks zones where keys of one column seem to miss a store.
+Limits   Only conditions over the references of the node count; inputs that are probed later in the same node count with
+         their whole present range, because partners are older and hence stored. A node with a condition that can fail
+         on a value, and that is no difference, evaluates everything. Where orders are drawn, cells are skipped and no
+         condition is passed. With `auto`, a join on equalities alone asks zones where keys of one column seem to miss a
+         store.
 Reading  docs/heralds.md
 """
 
@@ -18,14 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eddyline.model.differences import Conjunct, Contradictions, Differences, Flags, Ints, Ranges
-from eddyline.model.expression import Expression
-from eddyline.operators.evaluate import may_fail
+from eddyline.model.expressions.differences import Conjunct, Contradictions, Differences, Flags, Ints, Ranges
+from eddyline.model.expressions.expression import Expression
+from eddyline.operators.expressions.evaluate import may_fail
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.inputs import Input
-from eddyline.operators.join.modes import EVALUATE, SKIP, Grid, Modes, Passed, Probe
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.probing.modes import EVALUATE, SKIP, Grid, Modes, Passed, Probe
 from eddyline.operators.join.zones.ranges import Known, Sides
 from eddyline.operators.join.zones.within import bounds_of, is_bound
 from eddyline.operators.worth import Worth
@@ -57,7 +59,8 @@ class StepZones:
     stored: tuple[int, ...]
     later: tuple[tuple[int, int], ...]
     constants: tuple[int, ...]
-    #: The conditions of the step that may be passed, in the order in which they are tested, with what they say; None: they stay.
+    #: The conditions of the step that may be passed, in the order in which they are tested, with what they say; None:
+    #: they stay.
     passing: tuple[tuple[Expression, Conjunct | None], ...]
     #: Comparisons per cell, for the cost.
     checks: int
@@ -102,7 +105,9 @@ class ZoneSkipping(JoinPolicy):
         if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > self.tuning.look:
             # A probe by hash is cheap: the zones of some of its rows show whether whole stretches of rows find nothing.
             some = probe.part(0, self.tuning.look)
-            self._weigh(node, some, step, self._grid(node, some, step, one, walks), walks, self.tuning.look / len(probe.rows))
+            self._weigh(
+                node, some, step, self._grid(node, some, step, one, walks), walks, self.tuning.look / len(probe.rows)
+            )
             if not step.worth.is_on:
                 return None
         grid = self._grid(node, probe, step, one, walks)
@@ -134,7 +139,12 @@ class ZoneSkipping(JoinPolicy):
         if node.name not in self._systems:
             self._systems[node.name] = self.differences.system(conditions)
         system = self._systems[node.name]
-        side_of = {**dict.fromkeys(rows, 0), **dict.fromkeys(stored, 1), **{n: 2 + at for n, at in later}, **dict.fromkeys(constants, -1)}
+        side_of = {
+            **dict.fromkeys(rows, 0),
+            **dict.fromkeys(stored, 1),
+            **{n: 2 + at for n, at in later},
+            **dict.fromkeys(constants, -1),
+        }
         across = [(i, j) for i, j in system.pairs() if i in side_of and j in side_of and side_of[i] != side_of[j]]
         across += [(p.left, p.right) for p in parts if p.operator == "<>"]
         if not any(side_of[i] in (0, 1) or side_of[j] in (0, 1) for i, j in across):
@@ -142,15 +152,23 @@ class ZoneSkipping(JoinPolicy):
         tested = [e.condition for e in probe.step.verify] + list(probe.step.conditions)
         passing = tuple((e, next(iter(self.differences.among([e])), None)) for e in tested) if self.passes else ()
         worth = Worth(self.tuning, self.is_open)
-        checks, is_keyed = len(across) + 4 * len(passing), probe.step.index is not None and not self.differences.among(node.residuals)
-        is_bounded = bool(passing) and all(is_bound(part, self.differences.variables, rows, stored) for _, part in passing)
+        checks, is_keyed = (
+            len(across) + 4 * len(passing),
+            probe.step.index is not None and not self.differences.among(node.residuals),
+        )
+        is_bounded = bool(passing) and all(
+            is_bound(part, self.differences.variables, rows, stored) for _, part in passing
+        )
         is_bounded = is_bounded and len(passing) <= _MOST_PASSED
-        return StepZones(sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], checks, is_keyed, is_bounded, worth)
+        return StepZones(
+            sides, system, rows, stored, later, constants, passing[:_MOST_PASSED], checks, is_keyed, is_bounded, worth
+        )
 
     # -- a portion
 
     def _may_miss(self, probe: Probe, one: Input) -> bool:
-        """Whether some stretch of the keys of a probe by hash seems to miss those of the store: a glance before zones are asked. Words of
+        """Whether some stretch of the keys of a probe by hash seems to miss those of the store: a glance before zones
+        are asked. Words of
         several keys are hashes, which miss nothing."""
         keys = one.store.mark(probe.step.index or one.order)
         if len(probe.step.probe_keys) != 1 or not len(keys):
@@ -183,11 +201,14 @@ class ZoneSkipping(JoinPolicy):
         passed = self._passed(step, ranges, kinds, decided)
         within = None
         if walks and step.is_bounded and not undecided and probe.step.index is None and (kinds != SKIP).any():
-            within = bounds_of(step.sides, (part for _, part in step.passing if part is not None), probe.rows, one, step.rows)
+            within = bounds_of(
+                step.sides, (part for _, part in step.passing if part is not None), probe.rows, one, step.rows
+            )
         return Grid(row_cuts, stored_cuts, kinds, passed, within)
 
     def _row_cuts(self, node: JoinNode, probe: Probe) -> Ints:
-        """Where the probing rows are cut: new rows of a stream as their own store is and at every herald, combinations after a fixed
+        """Where the probing rows are cut: new rows of a stream as their own store is and at every herald, combinations
+        after a fixed
         number of them."""
         count, size = len(probe.rows), self.tuning.rows
         if len(probe.rows.ids) > 1:
@@ -219,12 +240,17 @@ class ZoneSkipping(JoinPolicy):
         found = np.flatnonzero(there)
         if len(found):
             np.copyto(kinds, np.searchsorted(found, codes) + 1, where=codes > 0)
-        return tuple(frozenset(e for bit, (e, _) in enumerate(step.passing) if code >> bit & 1) for code in found.tolist())
+        return tuple(
+            frozenset(e for bit, (e, _) in enumerate(step.passing) if code >> bit & 1) for code in found.tolist()
+        )
 
     # -- cost
 
-    def _weigh(self, node: JoinNode, probe: Probe, step: StepZones, grid: Grid, walks: bool, share: float = 1.0) -> None:
-        """Count what was decided, and compare the work saved with its cost; `share` is the part of a portion that was looked at."""
+    def _weigh(
+        self, node: JoinNode, probe: Probe, step: StepZones, grid: Grid, walks: bool, share: float = 1.0
+    ) -> None:
+        """Count what was decided, and compare the work saved with its cost; `share` is the part of a portion that was
+        looked at."""
         counters, cost = node.counters, self.tuning
         counters.zone_pairs += grid.kinds.size
         counters.zones_skipped += int(np.count_nonzero(grid.kinds == SKIP))
@@ -245,5 +271,7 @@ class ZoneSkipping(JoinPolicy):
         if grid.within is not None:
             # Pairs that are tested by their keys are not made: only what stands up to the conditions is.
             saved += float(pairs[grid.kinds == EVALUATE].sum()) * tests * test * cost.by_key
-        saved -= grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + share * cost.fixed
+        saved -= (
+            grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + share * cost.fixed
+        )
         step.worth.note(work, saved)

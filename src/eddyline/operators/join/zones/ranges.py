@@ -1,10 +1,11 @@
 """Ranges of the variables of a probe: of the probing rows, of the stored zones, of the inputs that come later.
 
-Answer   `Sides` gives, for the variables of a step, the least and greatest keys of stretches of the probing rows (a column of the grid), of
-         the zones of the store (a line of it), or of a whole store.
+Answer   `Sides` gives, for the variables of a step, the least and greatest keys of stretches of the probing rows (a
+         column of the grid), of the zones of the store (a line of it), or of a whole store.
 State    Compiled functions of columns.
-Limits   A function of a column is evaluated at the ends of its range, by the engine's own functions; an end that has no value there (an
-         overflow) or lies beyond what a term can take leaves the stretch undecided. A function that falls decides nothing where NaN is.
+Limits   A function of a column is evaluated at the ends of its range, by the engine's own functions; an end that has no
+         value there (an overflow) or lies beyond what a term can take leaves the stretch undecided. A function that
+         falls decides nothing where NaN is.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.differences import LEAST_KEY, MOST_KEY, Flags, Ints, Ranges, Variable
-from eddyline.model.expression import ColumnRef, Expression
-from eddyline.operators.evaluate import Compiled, compile_expression
+from eddyline.model.expressions.differences import LEAST_KEY, MOST_KEY, Flags, Ints, Ranges, Variable
+from eddyline.model.expressions.expression import ColumnRef, Expression
+from eddyline.operators.expressions.evaluate import Compiled, compile_expression
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.state.zones import arrow_keys, ranges_of

@@ -1,11 +1,11 @@
 """Control records: what every shard carries out in the same batch.
 
-Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source's offset says the number of the next one, and
-         each is copied to every shard. Those of batches that cannot run again are removed (`forget_control`).
-         A record may say: `idle` (these streams are silent), `closing` (the streams end), `start` and `stop` (these queries
-         come and go, at the newest instant of any stream), `move` (this join group goes to another tree), `ask` and `unask`
-         (requests to templates come and go), `refresh` (this table has been read again, or could not be).
-         An empty one only makes Spark run a batch.
+Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source's offset says the number of
+         the next one, and each is copied to every shard. Those of batches that cannot run again are removed
+         (`forget_control`). A record may say: `idle` (these streams are silent), `closing` (the streams end), `start`
+         and `stop` (these queries come and go, at the newest instant of any stream), `move` (this join group goes to
+         another tree), `ask` and `unask` (requests to templates come and go), `refresh` (this table has been read
+         again, or could not be). An empty one only makes Spark run a batch.
 State    The records that a batch may still read, sealed, and the newest one.
 Limits   One writing process: the driver of the job.
 """
@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping
 
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.control_record import record_name, record_numbers
+from eddyline.runtime.control.control_record import record_name, record_numbers
 from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
@@ -60,7 +60,8 @@ def write_control(checkpoint: str, record: Mapping[str, object]) -> int:
 
 
 def forget_control(checkpoint: str, taken: int) -> None:
-    """Remove records below a number that a committed batch has taken: no batch reads them again. The newest stays, for the next number."""
+    """Remove records below a number that a committed batch has taken: no batch reads them again. The newest stays, for
+    the next number."""
     for number in record_numbers(_folder(checkpoint))[:-1]:
         if number < taken:
             with contextlib.suppress(FileNotFoundError):
@@ -68,7 +69,8 @@ def forget_control(checkpoint: str, taken: int) -> None:
 
 
 def ask_to_stop(checkpoint: str, upto: int = 0) -> None:
-    """From now on the source has nothing new but control records below a number: the job comes to rest after the batch that is running."""
+    """From now on the source has nothing new but control records below a number: the job comes to rest after the batch
+    that is running."""
     make_folder(os.path.dirname(_stop_path(checkpoint)))
     # Not by renaming: a signal may come while this is written, and then writes it again.
     with open(_stop_path(checkpoint), "w", encoding="utf-8") as file:

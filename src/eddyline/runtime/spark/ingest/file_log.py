@@ -1,11 +1,13 @@
 """The files of one stream in the order in which a Spark job takes them.
 
-Answer   `look` appends files that are new, in name order, and makes the log durable before an offset can count them. `forget` drops
-         what no batch reads again: of those files only the names are kept, in ranges where they are numbered.
-State    `eddyline/files/<stream>.log` below the checkpoint: sealed lines. The first has the names of the files before it; the others
-         have files with their paths and sizes. The log is begun anew when it has grown to twice its size.
-Limits   One process writes: the one in which Spark plans batches. What changes after it was taken is warned of through files that
-         `take_warnings` reads in the driver: the planning process has no terminal.
+Answer   `look` appends files that are new, in name order, and makes the log durable before an offset can count them.
+         `forget` drops what no batch reads again: of those files only the names are kept, in ranges where they are
+         numbered.
+State    `eddyline/files/<stream>.log` below the checkpoint: sealed lines. The first has the names of the files before
+         it; the others have files with their paths and sizes. The log is begun anew when it has grown to twice its
+         size.
+Limits   One process writes: the one in which Spark plans batches. What changes after it was taken is warned of through
+         files that `take_warnings` reads in the driver: the planning process has no terminal.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ import os
 from collections import deque
 from typing import Any, NamedTuple
 
-from eddyline.connectors.file_log import WATCHED, SeenFile
-from eddyline.connectors.finding import Finder
-from eddyline.connectors.listing import DataFile
-from eddyline.connectors.taken import TakenNames
-from eddyline.connectors.watch import FileWatch, change_text, seen
+from eddyline.connectors.files.file_log import WATCHED, SeenFile
+from eddyline.connectors.files.finding import Finder
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.taken import TakenNames
+from eddyline.connectors.files.watch import FileWatch, change_text, seen
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.spark.job.layout import parsing_folder
@@ -93,9 +95,12 @@ class FileLog:
     # -- growing
 
     def look(self, following: bool = False) -> None:
-        """Take files that were not there before, in name order; while following, not beyond one that is still in the writing."""
+        """Take files that were not there before, in name order; while following, not beyond one that is still in the
+        writing."""
         found = [file for file in self._finder.look() if file.name not in self._known]
-        self._waiting = sorted({file.name: file for file in [*self._waiting, *found]}.values(), key=lambda file: file.name)
+        self._waiting = sorted(
+            {file.name: file for file in [*self._waiting, *found]}.values(), key=lambda file: file.name
+        )
         self._watch.look(self._newest)
         if not self._waiting:
             return
@@ -107,8 +112,8 @@ class FileLog:
 
     def _ready(self) -> int:
         # Not at the top: the process that plans batches loads no readers until it needs one.
-        from eddyline.connectors.files import is_unfinished
-        from eddyline.connectors.parsing_marks import shared_marks
+        from eddyline.connectors.files.files import is_unfinished
+        from eddyline.connectors.guarded.parsing_marks import shared_marks
 
         marks = shared_marks(self._parsing)
         waiting = ((place, file, marks.of(file.path)) for place, file in enumerate(self._waiting))
@@ -142,7 +147,12 @@ class FileLog:
 
     def _begin(self) -> None:
         make_folder(self._folder)
-        head: dict[str, Any] = {"first": self._first, "taken": self._known.to_json(), "newest": [*self._newest], "files": [*self._files]}
+        head: dict[str, Any] = {
+            "first": self._first,
+            "taken": self._known.to_json(),
+            "newest": [*self._newest],
+            "files": [*self._files],
+        }
         content = sealed(head)
         write_whole(self._path, content)
         self._begun, self._appended = len(content), 0
@@ -163,7 +173,9 @@ class FileLog:
             return
         except OSError as problem:
             detail = f"it holds {_HOLDS}; {problem.strerror}"
-            raise CheckpointProblem(f"{self._path} cannot be read", detail=detail, hint="check the permissions and the disk") from problem
+            raise CheckpointProblem(
+                f"{self._path} cannot be read", detail=detail, hint="check the permissions and the disk"
+            ) from problem
         # A line without its end was being written when the process died; no offset counts it.
         torn = bool(lines) and not lines[-1].endswith(b"\n")
         if torn:
@@ -172,7 +184,9 @@ class FileLog:
             for place, line in enumerate(lines):
                 self._recover(unsealed(line), place == 0)
         except (ValueError, KeyError, TypeError) as problem:
-            raise CheckpointProblem(f"{self._path} is damaged", detail=f"it held {_HOLDS}; {problem}", hint=RESTORE) from problem
+            raise CheckpointProblem(
+                f"{self._path} is damaged", detail=f"it held {_HOLDS}; {problem}", hint=RESTORE
+            ) from problem
         if lines and not torn:
             self._begun, self._appended = len(lines[0]), sum(map(len, lines[1:]))
 

@@ -1,10 +1,11 @@
 """Any streaming DataFrame as a stream of a job.
 
-Answer   `packed_frame` packs the rows of a DataFrame where Spark has them: Kafka, files, rate, Delta, a Python data source.
-         Rows that do not fit the declared types are bad rows, as from our own sources.
+Answer   `packed_frame` packs the rows of a DataFrame where Spark has them: Kafka, files, rate, Delta, a Python data
+         source. Rows that do not fit the declared types are bad rows, as from our own sources.
 State    None.
-Limits   The order of rows of equal time is (partition, place in the partition): repeatable for logs, not for sources that
-         cut their partitions anew. Such a stream cannot say that it has ended; a bounded run closes it when Spark is done.
+Limits   The order of rows of equal time is (partition, place in the partition): repeatable for logs, not for sources
+         that cut their partitions anew. Such a stream cannot say that it has ended; a bounded run closes it when Spark
+         is done.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import current_timestamp
 
-from eddyline.connectors.conform import conform
+from eddyline.connectors.formats.conform import conform
+from eddyline.connectors.formats.valid_text import with_valid_text
 from eddyline.connectors.future_rows import limit_at, within
-from eddyline.connectors.valid_text import with_valid_text
 from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import from_arrow
 from eddyline.model.schema import Column, Schema
@@ -52,7 +53,9 @@ def frame_schema(name: str, frame: DataFrame) -> Schema:
 def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame:
     """The packets of a streaming DataFrame."""
     if not frame.isStreaming:
-        raise BindingProblem(f"the DataFrame of stream {name} is not streaming", hint="spark.readStream makes streaming ones")
+        raise BindingProblem(
+            f"the DataFrame of stream {name} is not streaming", hint="spark.readStream makes streaming ones"
+        )
 
     layout = packed.open()
     timed = layout.streams[layout.numbers[name]].most_ahead is not None
@@ -67,7 +70,11 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
         for number, batch in enumerate(batches):
             with reported(f"stream {name}, partition {partition}"):
                 rows = with_valid_text(pa.Table.from_batches([batch]))
-                limit = limit_at(stream, rows.column(_PLANNED)[0].cast(pa.int64()).as_py()) if timed and batch.num_rows else None
+                limit = (
+                    limit_at(stream, rows.column(_PLANNED)[0].cast(pa.int64()).as_py())
+                    if timed and batch.num_rows
+                    else None
+                )
                 chunk = within(conform(rows, stream, f"partition {partition}", row), stream, limit)
                 yield packer.pack(name, chunk.rows, chunk.bad, partition * _PIECES_PER_PARTITION + number, False, row)
             row += batch.num_rows

@@ -16,11 +16,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.expression import Expression, columns_of
-from eddyline.operators.evaluate import Issues, compile_expression
-from eddyline.operators.keys import key_words, without_nulls
-from eddyline.plan.routing import HOME_BIT, Route
-from eddyline.runtime.records.kinds import Splitting, heartbeats_among
+from eddyline.model.expressions.expression import Expression, columns_of
+from eddyline.operators.expressions.evaluate import Issues, compile_expression
+from eddyline.operators.stream.keys import key_words, without_nulls
+from eddyline.plan.shards.routing import HOME_BIT, Route
+from eddyline.runtime.engine.records.kinds import Splitting, heartbeats_among
 from eddyline.runtime.spark.ingest.packet import (
     CONTROL,
     NUMBER_COLUMN,
@@ -41,18 +41,27 @@ class Packer:
     def __init__(self, layout: JobLayout):
         self.layout = layout
         self._splitting = Splitting(layout.streams)
-        #: stream -> (bit, route). Rows of a stream that no query reads are spread evenly, so that late ones are counted.
+        #: stream -> (bit, route). Rows of a stream that no query reads are spread evenly, so that late ones are
+        #: counted.
         self._routes: dict[str, list[tuple[int, Route]]] = {}
         for name in layout.numbers:
             found = [(bit, route) for bit, route in enumerate(layout.routing.routes.get(name, ())) if route is not None]
             self._routes[name] = found or [(0, Route(name, ((layout.width, ()),), 0, layout.width))]
         for name in layout.handed:
-            self._routes[name] = [(bit, route) for bit, route in enumerate(layout.routing.routes[name]) if route is not None]
+            self._routes[name] = [
+                (bit, route) for bit, route in enumerate(layout.routing.routes[name]) if route is not None
+            ]
         self._keys = {
-            key: compile_expression(key) for routes in self._routes.values() for _, route in routes for keys in route.keys for key in keys
+            key: compile_expression(key)
+            for routes in self._routes.values()
+            for _, route in routes
+            for keys in route.keys
+            for key in keys
         }
 
-    def pack(self, name: str, rows: pa.Table, bad: pa.Table | None, place: int, closed: bool, first_row: int = 0) -> pa.RecordBatch:
+    def pack(
+        self, name: str, rows: pa.Table, bad: pa.Table | None, place: int, closed: bool, first_row: int = 0
+    ) -> pa.RecordBatch:
         """The packets of one piece.
 
         Args:
@@ -73,7 +82,8 @@ class Packer:
         times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
         blobs: list[bytes | None] = [None] * shards
         if rows.num_rows:
-            # Where heartbeats stand between rows, the order of the source decides, which event times that ascend do not tell.
+            # Where heartbeats stand between rows, the order of the source decides, which event times that ascend do not
+            # tell.
             heard = heartbeats_among(name, records) is not None
             numbered = name in self.layout.counted or (shards > 1 and (heard or bool((times[1:] <= times[:-1]).any())))
             blobs = self._blobs(name, rows, first_row, numbered)
@@ -88,7 +98,9 @@ class Packer:
                 pa.array([closed] * shards, pa.bool_()),
                 pa.array(blobs, pa.binary()),
                 # Unreadable rows have no key: the first shard reports them all.
-                pa.array([to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1), pa.binary()),
+                pa.array(
+                    [to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1), pa.binary()
+                ),
                 pa.array([census] * shards, pa.binary()),
                 pa.array([records_blob(batches) for batches in spoken], pa.binary()),
             ],
@@ -96,7 +108,8 @@ class Packer:
         )
 
     def hand_on(self, name: str, maker: int, shard: int, rows: pa.Table) -> Iterator[dict[str, object]]:
-        """Packets of derived rows that a shard has made, for shards of later steps: those that get some. The place says which maker and
+        """Packets of derived rows that a shard has made, for shards of later steps: those that get some. The place says
+        which maker and
         which shard they come from."""
         number = len(self.layout.streams) + list(self.layout.handed).index(name)
         for first in range(0, len(rows), PIECE_ROWS):
@@ -154,12 +167,15 @@ class Packer:
     def _placed(
         self, routes: list[tuple[int, Route]], rows: pa.Table, first_row: int, to_all: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Row numbers ordered by shard, where each shard's begin, and the route bits (None: every row has all of them)."""
+        """Row numbers ordered by shard, where each shard's begin, and the route bits (None: every row has all of
+        them)."""
         count, shards = rows.num_rows, self.layout.shards
         pairs: list[np.ndarray] = []
         bits: list[np.ndarray] = []
         for bit, route in routes:
-            places = route.shards_of([[self._words(rows, key) for key in keys] for keys in route.keys], first_row, count)
+            places = route.shards_of(
+                [[self._words(rows, key) for key in keys] for keys in route.keys], first_row, count
+            )
             pairs.append((places * count + np.arange(count)[:, None]).ravel())
             flag = np.full(places.shape, np.uint64(1) << np.uint64(bit))
             if not bits:

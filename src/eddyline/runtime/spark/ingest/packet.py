@@ -1,8 +1,9 @@
 """What travels between packers, shards and sinks: few, large rows.
 
 Answer   A packet carries one shard's rows of one piece of a stream as an Arrow IPC blob, and what every shard must know
-         of the whole piece: its newest event time, how many rows it had, whether the stream ends with it. So the packets
-         of a batch are its ticks too. A parcel carries results, dead letters or notes from a shard to the driver.
+         of the whole piece: its newest event time, how many rows it had, whether the stream ends with it. So the
+         packets of a batch are its ticks too. A parcel carries results, dead letters or notes from a shard to the
+         driver.
 Limits   One packet holds at most what a packer read in one piece; see `PIECE_ROWS`.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from eddyline.model.records import Records
+from eddyline.model.records.records import Records
 
 #: Rows of one piece: large enough to be worth a blob, small enough that a shard's blob stays a few megabytes.
 PIECE_ROWS = 1 << 17
@@ -21,8 +22,8 @@ PIECE_ROWS = 1 << 17
 #: Stream number of packets that carry a control record.
 CONTROL = -1
 
-#: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece. The number is left out
-#: where it says nothing new: times rise from row to row, and no ROWS window counts them.
+#: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece. The number is
+#: left out where it says nothing new: times rise from row to row, and no ROWS window counts them.
 ROUTES_COLUMN = "_routes"
 NUMBER_COLUMN = "_number"
 
@@ -40,7 +41,8 @@ PACKET = pa.schema(
         ("bad", pa.binary()),
         # Event times of all rows of the piece, int64 each: only for streams that a ROWS window reads.
         ("census", pa.binary()),
-        # Records that speak of this stream or of another one, as `records_blob` has them; numbers count the rows of the piece.
+        # Records that speak of this stream or of another one, as `records_blob` has them; numbers count the rows of the
+        # piece.
         ("records", pa.binary()),
     ]
 )
@@ -59,8 +61,8 @@ PARCEL = pa.schema(
     ]
 )
 
-#: Between two stateful steps: packets for later steps, and parcels on their way out, which have a `kind` and the number of their shard as
-#: `stream`; `shard` is a label of the next step.
+#: Between two stateful steps: packets for later steps, and parcels on their way out, which have a `kind` and the number
+#: of their shard as `stream`; `shard` is a label of the next step.
 CARRIED = pa.schema([*PACKET, ("kind", pa.string()), ("name", pa.string()), ("path", pa.string())])
 
 _SPARK = {
@@ -87,7 +89,11 @@ def maker_of(place: int) -> int:
 
 def records_blob(batches: Sequence[Records]) -> bytes | None:
     """Batches of records as one blob; None: there are none."""
-    return to_blob(pa.table({"batch": pa.array([to_blob(batch.table()) for batch in batches], pa.binary())})) if batches else None
+    return (
+        to_blob(pa.table({"batch": pa.array([to_blob(batch.table()) for batch in batches], pa.binary())}))
+        if batches
+        else None
+    )
 
 
 def records_from(blob: bytes | memoryview) -> list[Records]:

@@ -1,7 +1,7 @@
 """Which shards get which records.
 
-Answer   A record goes to every shard, unless its kind says the values of the columns that place rows: then it goes where rows with these
-         values go. One copy of each record is marked as the one that is counted.
+Answer   A record goes to every shard, unless its kind says the values of the columns that place rows: then it goes
+         where rows with these values go. One copy of each record is marked as the one that is counted.
 State    None.
 Limits   A record of a stream whose rows go to every shard does too.
 """
@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.expression import Expression, columns_of
-from eddyline.model.records import Records
-from eddyline.plan.routing import Route
-from eddyline.runtime.records.kinds import kinds, with_home
+from eddyline.model.expressions.expression import Expression, columns_of
+from eddyline.model.records.records import Records
+from eddyline.plan.shards.routing import Route
+from eddyline.runtime.engine.records.kinds import kinds, with_home
 from eddyline.runtime.spark.job.layout import JobLayout
 
 #: The words of a key over rows.

@@ -3,17 +3,19 @@
 Answer   A Python data source whose offset says how many files of each stream, and how many control records, have been
          taken. A task reads its files in order, packs them and hands Spark packets, so rows cross into the JVM once.
          Files come in name order whatever their modification times; an unreadable one is a bad row.
-State    A log of the files of each stream, in the order of taking (`file_log.py`). Offsets count its files, so a file that appears
-         later with an earlier name shifts nothing.
+State    A log of the files of each stream, in the order of taking (`file_log.py`). Offsets count its files, so a file
+         that appears later with an earlier name shifts nothing.
 Limits   Names are listed on the driver and must be readable by all workers.
 
-    offset    {"files": {"bids": 3}, "open": {"bids": true}, "control": 0, "runs": 0, "done": false, "at": 1700000000000000}
+    offset    {"files": {"bids": 3}, "open": {"bids": true}, "control": 0, "runs": 0, "done": false, "at":
+    1700000000000000}
 
-A bounded run ends although control records keep coming: after two batches with nothing else it leaves them to the next run.
+A bounded run ends although control records keep coming: after two batches with nothing else it leaves them to the next
+run.
 
-`open` turns false in the batch that brings a stream's last file of a bounded run, `runs` counts bounded runs that came to
-their end: both are in the offset, so a batch that runs again after a crash ends the same streams. `at` is the wall clock when the batch was
-planned: what is too far ahead of it is so in every run of the batch.
+`open` turns false in the batch that brings a stream's last file of a bounded run, `runs` counts bounded runs that came
+to their end: both are in the offset, so a batch that runs again after a crash ends the same streams. `at` is the wall
+clock when the batch was planned: what is too far ahead of it is so in every run of the batch.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from eddyline.connectors.listing import DataFile
+from eddyline.connectors.files.listing import DataFile
 from eddyline.errors import CheckpointProblem
 from eddyline.model.clock import WALL
 from eddyline.runtime.spark.ingest.control import asked_to_stop, forget_control, next_control, read_control
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
 
 #: A task costs tens of milliseconds before it reads: a second one must have something to read.
 _TASK_BYTES = 1 << 20
-#: Batches of a bounded run, with nothing but control records, at most: what a batch asks for is carried out by the one after it.
+#: Batches of a bounded run, with nothing but control records, at most: what a batch asks for is carried out by the one
+#: after it.
 _CONTROL_BATCHES = 2
 #: Pieces of one file are numbered below this.
 PIECES_PER_FILE = 1 << 24
@@ -81,7 +84,8 @@ class PacketSource(DataSource):
 
 
 def source_with(functions: Shipped) -> type[PacketSource]:
-    """The source of a job that has functions of its own: a class that Spark carries whole, and its functions with it."""
+    """The source of a job that has functions of its own: a class that Spark carries whole, and its functions with
+    it."""
     return type("PacketSource", (PacketSource,), {"functions": functions}) if functions.functions else PacketSource
 
 
@@ -99,7 +103,14 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         names = list(self.logs)
-        return {"files": dict.fromkeys(names, 0), "open": dict.fromkeys(names, True), "control": 0, "runs": 0, "done": False, "at": 0}
+        return {
+            "files": dict.fromkeys(names, 0),
+            "open": dict.fromkeys(names, True),
+            "control": 0,
+            "runs": 0,
+            "done": False,
+            "at": 0,
+        }
 
     @property
     def logs(self) -> dict[str, FileLog]:
@@ -107,7 +118,9 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with reported("the lists of files"):
                 layout = self.packed.open()
                 self._logs = {
-                    s.name: FileLog(s, layout.checkpoint, layout.settings.tuning.input) for s in layout.streams if "path" in s.options
+                    s.name: FileLog(s, layout.checkpoint, layout.settings.tuning.input)
+                    for s in layout.streams
+                    if "path" in s.options
                 }
         return self._logs
 
@@ -203,7 +216,8 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from _pieces(layout, packer, name, number, DataFile(file, path), last, work.at)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has committed up to here: no batch reads the control records, nor the files before the last one, again."""
+        """Spark has committed up to here: no batch reads the control records, nor the files before the last one,
+        again."""
         with reported("control records that are not needed any more"):
             forget_control(self.packed.open().checkpoint, end["control"])
             for name, count in self._committed.items():
@@ -243,12 +257,14 @@ def _nothing(layout: JobLayout, name: str) -> pa.Table:
     return layout.streams[layout.numbers[name]].schema.arrow.empty_table()
 
 
-def _pieces(layout: JobLayout, packer: Packer, name: str, number: int, file: DataFile, last: bool, at: int) -> Iterator[pa.RecordBatch]:
+def _pieces(
+    layout: JobLayout, packer: Packer, name: str, number: int, file: DataFile, last: bool, at: int
+) -> Iterator[pa.RecordBatch]:
     """A file in pieces of bounded size; every file gives at least one, so that its tick is never missing."""
     # Not at the top, for the same reason as the packer.
-    from eddyline.connectors.files import read_chunks
+    from eddyline.connectors.files.files import read_chunks
     from eddyline.connectors.future_rows import limit_at, within
-    from eddyline.connectors.parsing_marks import shared_marks
+    from eddyline.connectors.guarded.parsing_marks import shared_marks
 
     stream = layout.streams[layout.numbers[name]]
     limit = limit_at(stream, at)

@@ -1,8 +1,10 @@
 """Requests to the templates of a job on Spark: asked of all shards in one batch, merged here.
 
-Answer   `ask` gives the control record that carries requests to the shards, and a `PendingAnswer` that gets the answers; `take` does the
-         same for a record of another process, whose answer becomes a file. `after_batch` merges what the shards have sent.
-State    The requests that wait, by token. They end with the driver: the shards may still answer, and the answer is passed over.
+Answer   `ask` gives the control record that carries requests to the shards, and a `PendingAnswer` that gets the
+         answers; `take` does the same for a record of another process, whose answer becomes a file. `after_batch`
+         merges what the shards have sent.
+State    The requests that wait, by token. They end with the driver: the shards may still answer, and the answer is
+         passed over.
 Limits   All shards answer at the same instant, for their frontiers are the same.
 """
 
@@ -18,14 +20,14 @@ from typing import Any
 import pyarrow as pa
 
 from eddyline.errors import EddylineError, UserError
-from eddyline.language.asked import bind_asks
 from eddyline.language.catalog import Catalog
+from eddyline.language.requests.asked import bind_asks
 from eddyline.model.template import Request
-from eddyline.runtime.answers import AnswerFolder
-from eddyline.runtime.control import refusal
-from eddyline.runtime.control_record import Record
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.requests import merged_answers
+from eddyline.runtime.control.answers import AnswerFolder
+from eddyline.runtime.control.control import refusal
+from eddyline.runtime.control.control_record import Record
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.requests import merged_answers
 from eddyline.runtime.spark.output.sinks import Delivered
 
 Answer = list[pa.Table] | EddylineError
@@ -53,7 +55,9 @@ class PendingAnswer:
             EddylineError: the requests were refused.
         """
         if not self._there.is_set():
-            raise UserError("the requests of the job were not answered", hint="the run ended before its shards could answer")
+            raise UserError(
+                "the requests of the job were not answered", hint="the run ended before its shards could answer"
+            )
         if isinstance(self._answer, EddylineError):
             raise self._answer
         return self._answer
@@ -73,7 +77,9 @@ class SparkRequests:
         self.folder.forget_old()
         self.waiting: dict[str, _Waiting] = {}
 
-    def ask(self, requests: Sequence[Request], timeout: float | None = None, last: bool = False) -> tuple[dict[str, object], PendingAnswer]:
+    def ask(
+        self, requests: Sequence[Request], timeout: float | None = None, last: bool = False
+    ) -> tuple[dict[str, object], PendingAnswer]:
         """Ask all shards; `last`: the run ends with it, and no instant ahead is waited for."""
         pending = PendingAnswer()
         until = None if timeout is None else time.time() + timeout
@@ -100,7 +106,11 @@ class SparkRequests:
         self, token: str, requests: Sequence[Request], give: Callable[[Answer], None], until: float | None, last: bool
     ) -> dict[str, object]:
         self.waiting[token] = _Waiting(requests, give, until)
-        said = {"requests": [request.text for request in requests], "instants": [request.as_of for request in requests], "last": last}
+        said = {
+            "requests": [request.text for request in requests],
+            "instants": [request.as_of for request in requests],
+            "last": last,
+        }
         return {"ask": {token: said}}
 
     def after_batch(self, delivered: Delivered, model: Pipeline) -> list[dict[str, object]]:
@@ -120,11 +130,15 @@ class SparkRequests:
             del self.waiting[token]
         return [{"unask": late}] if late else []
 
-    def _merged(self, token: str, requests: Sequence[Request], said: Mapping[str, Any], delivered: Delivered, model: Pipeline) -> Answer:
+    def _merged(
+        self, token: str, requests: Sequence[Request], said: Mapping[str, Any], delivered: Delivered, model: Pipeline
+    ) -> Answer:
         if "message" in said:
             return UserError(said["message"], detail=said["detail"], hint=said["hint"])
         prefix = f"{token} "
-        parts = {name.removeprefix(prefix): found for name, found in delivered.answers.items() if name.startswith(prefix)}
+        parts = {
+            name.removeprefix(prefix): found for name, found in delivered.answers.items() if name.startswith(prefix)
+        }
         try:
             return merged_answers(model, requests, said["instants"], parts)
         except Exception as problem:  # as in `take`
@@ -132,4 +146,8 @@ class SparkRequests:
 
 
 def _as_refusal(problem: Exception) -> EddylineError:
-    return problem if isinstance(problem, EddylineError) else UserError("the request cannot be answered", detail=refusal(problem))
+    return (
+        problem
+        if isinstance(problem, EddylineError)
+        else UserError("the request cannot be answered", detail=refusal(problem))
+    )

@@ -1,13 +1,15 @@
 """Dataclasses as JSON and back: what lies in a shared folder is data, and opening it runs no code that it names.
 
-Answer   `to_document` turns a dataclass, with all dataclasses, tuples, mappings and sets inside, into one JSON value; `from_document`
-         makes an equal object again. It makes only the classes in `kinds_of(root)`: those that the annotations of `root` and of its
-         fields name. A document that names another class, or does not fit, is a `ValueError`.
+Answer   `to_document` turns a dataclass, with all dataclasses, tuples, mappings and sets inside, into one JSON value;
+         `from_document` makes an equal object again. It makes only the classes in `kinds_of(root)`: those that the
+         annotations of `root` and of its fields name. A document that names another class, or does not fit, is a
+         `ValueError`.
 State    None.
-Limits   A document is a flat list of nodes, each after those that it refers to, and equal nodes are one: a deep condition makes a
-         long list, not a deep value. Scalars are those of JSON, and Decimal.
+Limits   A document is a flat list of nodes, each after those that it refers to, and equal nodes are one: a deep
+         condition makes a long list, not a deep value. Scalars are those of JSON, and Decimal.
 
-    {"root": [2], "nodes": [["DataType", "BIGINT", 0, 0], ["ColumnRef", "a", "k", [0]], ["tuple", [1], [1]]]}      [n]: node n
+    {"root": [2], "nodes": [["DataType", "BIGINT", 0, 0], ["ColumnRef", "a", "k", [0]], ["tuple", [1], [1]]]}      [n]:
+    node n
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ Answer   `run` reads everything there is and ends the streams in the same run; `
              files, control ─ PacketSource ─┐
              any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
 
-State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files, control
-         records, layouts, staged results.
-Limits   The number of shards, and of stateful steps one after the other (`plan/steps.py`), is fixed by the first run on a checkpoint.
+State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files,
+         control records, layouts, staged results.
+Limits   The number of shards, and of stateful steps one after the other (`plan/shards/steps.py`), is fixed by the first
+         run on a checkpoint.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.sinks import hand_over_problem
+from eddyline.connectors.results.sinks import hand_over_problem
 from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.model.clock import Clock, WallClock
-from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
+from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.template import Request
-from eddyline.runtime.answers import stopped, unanswered
-from eddyline.runtime.control import ControlFolder
-from eddyline.runtime.control_record import add_record, drop_record
-from eddyline.runtime.publication import Publication
+from eddyline.runtime.control.answers import stopped, unanswered
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.control.control_record import add_record, drop_record
+from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
@@ -96,7 +97,13 @@ class SparkDriver:
         self.clock = clock or WallClock()
         self._processor = processor
         self.delivery = BatchDelivery(
-            {s.name: s for s in layout.streams}, layout.staging, out, self._delivered, self._opened_sink, layout.settings, self.clock
+            {s.name: s for s in layout.streams},
+            layout.staging,
+            out,
+            self._delivered,
+            self._opened_sink,
+            layout.settings,
+            self.clock,
         )
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.control = ControlFolder(layout.checkpoint)
@@ -116,12 +123,15 @@ class SparkDriver:
         #: The run is over, well or not.
         self.ended = False
 
-    def add_query(self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()) -> None:
+    def add_query(
+        self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()
+    ) -> None:
         """Say where a query's results go; before `run` or `start`."""
         self.delivery.add_query(name, schema, declared, own)
 
     def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | Own | None = None) -> None:
-        """All queries of the layout, with the sinks that the catalog declares for them; from now on queries come and go.
+        """All queries of the layout, with the sinks that the catalog declares for them; from now on queries come and
+        go.
 
         Args:
             catalog: The job.
@@ -139,7 +149,8 @@ class SparkDriver:
         self.roster.tail_of = reporter.tail
 
     def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
-        """Add a query, or with its first maker a derived stream, to the job that runs; it starts with one of the next batches.
+        """Add a query, or with its first maker a derived stream, to the job that runs; it starts with one of the next
+        batches.
 
         Raises:
             UserError: the job does not take it.
@@ -273,7 +284,8 @@ class SparkDriver:
         return self.progress
 
     def _finish_batch(self, query: StreamingQuery, patience: float = 60.0) -> None:
-        """Let the batch at hand be committed, then stop. Our own source has nothing new by now, a DataFrame may never rest."""
+        """Let the batch at hand be committed, then stop. Our own source has nothing new by now, a DataFrame may never
+        rest."""
         limit = self.clock.now() + patience
         last = self.progress.last_batch
         with self._maybe_gone():
@@ -281,14 +293,18 @@ class SparkDriver:
                 status = query.status
                 if not (status["isTriggerActive"] and status["isDataAvailable"]):
                     break
-                if self.progress.last_batch > last and committed_batch(self.layout.checkpoint) >= self.progress.last_batch:
+                if (
+                    self.progress.last_batch > last
+                    and committed_batch(self.layout.checkpoint) >= self.progress.last_batch
+                ):
                     break
                 self.clock.sleep(0.02)
             query.stop()
 
     @contextlib.contextmanager
     def _maybe_gone(self) -> Iterator[None]:
-        """A service manager may signal every process of a job, and the JVM ends too: what it has committed counts, the rest runs again."""
+        """A service manager may signal every process of a job, and the JVM ends too: what it has committed counts, the
+        rest runs again."""
         try:
             yield
         except Exception as problem:
@@ -301,7 +317,8 @@ class SparkDriver:
         self._note_stop()
 
     def _note_stop(self) -> None:
-        """The source has nothing new from here on. Where the disk is full, the batch at hand is still the last one of `wait`."""
+        """The source has nothing new from here on. Where the disk is full, the batch at hand is still the last one of
+        `wait`."""
         with contextlib.suppress(OSError):
             ask_to_stop(self.layout.checkpoint, self._last_control)
 
@@ -379,7 +396,9 @@ class SparkDriver:
                 schema = spark_schema(PARCEL if step == self.layout.steps - 1 else CARRIED)
                 processor = self._processor(packed, step, self.layout.steps)
                 source = source.groupBy("shard").transformWithState(processor, schema, "Append", "None")
-        writer = source.writeStream.foreachBatch(self.delivery).option("checkpointLocation", f"file://{self.layout.checkpoint}")
+        writer = source.writeStream.foreachBatch(self.delivery).option(
+            "checkpointLocation", f"file://{self.layout.checkpoint}"
+        )
         return (writer.trigger(availableNow=True) if once else writer).start()
 
     def _failed(self, problem: BaseException) -> EddylineError:

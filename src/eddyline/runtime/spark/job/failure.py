@@ -2,7 +2,8 @@
 
 Answer   `reported` turns whatever goes wrong inside a worker into one error that survives the way through the JVM;
          `readable` finds it again in what Spark raises and gives it back as the error it was.
-         A full disk, missing permissions and a damaged checkpoint are errors of their own, whichever process meets them.
+         A full disk, missing permissions and a damaged checkpoint are errors of their own, whichever process meets
+         them.
 Limits   What else Spark itself says (a lost executor) is shortened to its first cause.
 """
 
@@ -43,13 +44,17 @@ def reported(where: str) -> Iterator[None]:
     try:
         yield
     except errors.EddylineError as problem:
-        raise RuntimeError(_marked(type(problem).__name__, problem.message, problem.detail or where, problem.hint)) from problem
+        raise RuntimeError(
+            _marked(type(problem).__name__, problem.message, problem.detail or where, problem.hint)
+        ) from problem
     except OSError as problem:
         # Errors without a number are not of the system, and those of connections are not of files.
         if problem.errno is None or isinstance(problem, ConnectionError):
             raise RuntimeError(_fault(problem, where)) from problem
         named = f"{problem.filename}: " if problem.filename else ""
-        raise RuntimeError(_marked("StateProblem", "a file cannot be used", f"{named}{problem.strerror}; {where}", _ROOM)) from problem
+        raise RuntimeError(
+            _marked("StateProblem", "a file cannot be used", f"{named}{problem.strerror}; {where}", _ROOM)
+        ) from problem
     except Exception as problem:
         if _MARK in str(problem):
             # Work inside of this work has reported it.
@@ -60,7 +65,9 @@ def reported(where: str) -> Iterator[None]:
 def _fault(problem: Exception, where: str) -> str:
     frame = traceback.extract_tb(problem.__traceback__)[-1]
     place = f"{where}; {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}"
-    return _marked("Fault", f"{type(problem).__name__}: {problem}", place, "this is a fault of the engine; please report it")
+    return _marked(
+        "Fault", f"{type(problem).__name__}: {problem}", place, "this is a fault of the engine; please report it"
+    )
 
 
 @contextmanager
@@ -87,10 +94,16 @@ def readable(problem: BaseException) -> errors.EddylineError:
     words = f"Spark's own words are in {log_path()}"
     if is_gone(problem):
         hint = f"the same command continues from the last batch that was committed; {words}"
-        return errors.StateProblem("Spark ended in the middle of the job", detail=said.strip().splitlines()[0][:500], hint=hint)
+        return errors.StateProblem(
+            "Spark ended in the middle of the job", detail=said.strip().splitlines()[0][:500], hint=hint
+        )
     if _TOO_SLOW in text:
-        hint = f"the machine may be overloaded; the same command continues from the last batch that was committed; {words}"
-        return errors.StateProblem("a Python process of Spark did not start in time", detail=f"after ten seconds: {_TOO_SLOW}", hint=hint)
+        hint = (
+            f"the machine may be overloaded; the same command continues from the last batch that was committed; {words}"
+        )
+        return errors.StateProblem(
+            "a Python process of Spark did not start in time", detail=f"after ten seconds: {_TOO_SLOW}", hint=hint
+        )
     full = re.search(_NO_ROOM, text)
     if full:
         return errors.StateProblem("Spark cannot use its files", detail=_line(text, full), hint=f"{_ROOM}; {words}")
@@ -99,13 +112,20 @@ def readable(problem: BaseException) -> errors.EddylineError:
     if damaged and not re.search(_LOST_WORKER, text):
         message = "a file of the checkpoint is damaged or missing"
         return errors.CheckpointProblem(message, detail=_line(text, damaged), hint=f"{RESTORE}; {words}")
-    causes = re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text) or said.strip().splitlines() or [type(problem).__name__]
+    causes = (
+        re.findall(r"(?:Caused by|Exception|Error): ([^\n]+)", text)
+        or said.strip().splitlines()
+        or [type(problem).__name__]
+    )
     return errors.Fault("Spark stopped the job", detail=causes[-1][:500], hint=words)
 
 
 def is_gone(problem: BaseException) -> bool:
-    """Whether there is no Spark that could answer: its JVM was killed, by hand or for want of memory, or is about to end by a signal."""
-    if isinstance(problem, ConnectionError) or (isinstance(problem, Py4JError) and not isinstance(problem, Py4JJavaError)):
+    """Whether there is no Spark that could answer: its JVM was killed, by hand or for want of memory, or is about to
+    end by a signal."""
+    if isinstance(problem, ConnectionError) or (
+        isinstance(problem, Py4JError) and not isinstance(problem, Py4JJavaError)
+    ):
         return True
     return re.search(_SHUT_DOWN, str(problem)) is not None
 

@@ -2,7 +2,8 @@
 
 Answer   `make_layout` settles a job with its checkpoint and routes its queries; `job_report` has its figures, in
          the form that both engines share.
-Limits   Times are those of the driver and of Spark; shards run at the same time, so their seconds do not add up to them.
+Limits   Times are those of the driver and of Spark; shards run at the same time, so their seconds do not add up to
+         them.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from eddyline.language import Job
-from eddyline.model.own_function import OwnFunction
+from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
-from eddyline.operators.reading import timeline_name
-from eddyline.plan.routing import RoutingTable
-from eddyline.plan.shares import books_of, declared_rates, route_all
-from eddyline.runtime.figures import merged_further, nodes_of
-from eddyline.runtime.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
-from eddyline.runtime.response import Times
+from eddyline.operators.stream.reading import timeline_name
+from eddyline.plan.shards.routing import RoutingTable
+from eddyline.plan.shards.shares import books_of, declared_rates, route_all
+from eddyline.runtime.figures.figures import merged_further, nodes_of
+from eddyline.runtime.figures.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
+from eddyline.runtime.figures.response import Times
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import Ledger
@@ -70,14 +71,21 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     streams = [stream.name for stream in driver.layout.streams]
     bad = progress.bad
     layout = driver.layout if driver.roster is None else driver.roster.layout
-    frontiers = {query.name: progress.frontiers.get(timeline_name(r.source for r in query.streams)) for query in layout.queries}
-    newest, horizons = progress.newest, {s.name: progress.newest[s.name] - s.lateness for s in layout.streams if s.name in progress.newest}
+    frontiers = {
+        query.name: progress.frontiers.get(timeline_name(r.source for r in query.streams)) for query in layout.queries
+    }
+    newest, horizons = (
+        progress.newest,
+        {s.name: progress.newest[s.name] - s.lateness for s in layout.streams if s.name in progress.newest},
+    )
     kept = progress.peaks("held_rows")
     # Before the first batch too.
     results = {**dict.fromkeys((query.name for query in layout.queries), 0), **progress.results}
     standing = {} if driver.roster is None else driver.roster.model.queries
     units = {name: query.unit.name for name, query in standing.items()}
-    timed = {name: progress.responses.get(name, Times()).summary() for name, query in standing.items() if query.is_timed}
+    timed = {
+        name: progress.responses.get(name, Times()).summary() for name, query in standing.items() if query.is_timed
+    }
     return Report(
         JobFigures(
             elapsed_s=stages.whole.sum,
@@ -102,15 +110,25 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
         ),
         {
             name: StreamFigures(
-                progress.rows_in.get(name, 0) + bad.get(name, 0), late.get(name, 0), bad.get(name, 0), newest.get(name), horizons.get(name)
+                progress.rows_in.get(name, 0) + bad.get(name, 0),
+                late.get(name, 0),
+                bad.get(name, 0),
+                newest.get(name),
+                horizons.get(name),
             )
             for name in streams
         },
-        {name: QueryFigures(made, frontiers.get(name), timed.get(name), units.get(name, "")) for name, made in results.items()},
+        {
+            name: QueryFigures(made, frontiers.get(name), timed.get(name), units.get(name, ""))
+            for name, made in results.items()
+        },
         nodes_of(progress.operators, progress.operator_units),
         # Of each shard since it was last opened.
         {str(shard): note["statistics"].get("demand", {}) for shard, note in sorted(progress.notes.items())},
-        {name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), kept.get(name, 0)) for name in dict.fromkeys((*peaks, *spilled))},
+        {
+            name: StoreFigures(peaks.get(name, 0), spilled.get(name, 0), kept.get(name, 0))
+            for name in dict.fromkeys((*peaks, *spilled))
+        },
         ShardFigures(
             driver.layout.width,
             stages.newest(),
@@ -143,4 +161,8 @@ def _plans(driver: SparkDriver) -> dict[str, str]:
     model = model_pipeline(driver.layout) if driver.roster is None else driver.roster.model
     layout = driver.layout if driver.roster is None else driver.roster.layout
     routings = layout.routing.routings
-    return {name: f"{query.plan(model)}\n{routings[name].explain()}" for name, query in model.queries.items() if name in routings}
+    return {
+        name: f"{query.plan(model)}\n{routings[name].explain()}"
+        for name, query in model.queries.items()
+        if name in routings
+    }

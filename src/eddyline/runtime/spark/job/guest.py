@@ -1,8 +1,9 @@
 """A Spark session that the caller owns: what a job needs of it, and how it is left as it was.
 
 Answer   `check_session` refuses what cannot work, with a hint, before anything starts: Spark Connect, a Spark without
-         `transformWithState`, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a job's
-         SQL settings on a session while its query starts, and takes them off again: a streaming query keeps a copy.
+         `transformWithState`, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a
+         job's SQL settings on a session while its query starts, and takes them off again: a streaming query keeps a
+         copy.
 State    Which applications have been checked.
 Limits   Heap sizes and the interpreter of the workers are fixed when a JVM starts; they can be looked at, not changed.
 """
@@ -36,11 +37,14 @@ def check_session(spark: SparkSession) -> None:
         )
     if not hasattr(GroupedData, "transformWithState"):
         raise SettingProblem(
-            f"Spark {spark.version} has no transformWithState for rows in Python", hint="pip install 'pyspark>=4.1', on the workers too"
+            f"Spark {spark.version} has no transformWithState for rows in Python",
+            hint="pip install 'pyspark>=4.1', on the workers too",
         )
     missing = [name for name in ("google.protobuf", "pyarrow") if not _is_there(name)]
     if missing:
-        raise SettingProblem(f"Spark's stateful step needs {' and '.join(missing)}", hint=f"pip install {' '.join(missing)}")
+        raise SettingProblem(
+            f"Spark's stateful step needs {' and '.join(missing)}", hint=f"pip install {' '.join(missing)}"
+        )
 
 
 def _is_there(name: str) -> bool:
@@ -63,7 +67,11 @@ def check_workers(spark: SparkSession, checkpoint: str) -> None:
     except Exception as problem:
         said = str(problem)
         if "No module named" in said or "PYTHON_VERSION_MISMATCH" in said:
-            lines = [line.strip() for line in said.splitlines() if "No module named" in line or "PYTHON_VERSION_MISMATCH" in line]
+            lines = [
+                line.strip()
+                for line in said.splitlines()
+                if "No module named" in line or "PYTHON_VERSION_MISMATCH" in line
+            ]
             raise SettingProblem(
                 "the Python of Spark's workers is not the one of this program",
                 detail=lines[0],

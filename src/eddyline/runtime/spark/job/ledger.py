@@ -1,18 +1,18 @@
 """What a checkpoint remembers of the job that it belongs to.
 
-Answer   `settle` compares a job with the checkpoint's ledger before anything runs: streams and the number of shards must be
-         the same, a query of the same name must have the same text. Queries that are new wait for their start, those that the
-         job no longer has wait for their stop; queries that were added to the running job go on without being in the job,
-         and those that were dropped from it stay dropped. Static tables are read once and kept.
+Answer   `settle` compares a job with the checkpoint's ledger before anything runs: streams and the number of shards
+         must be the same, a query of the same name must have the same text. Queries that are new wait for their start,
+         those that the job no longer has wait for their stop; queries that were added to the running job go on without
+         being in the job, and those that were dropped from it stay dropped. Static tables are read once and kept.
 
              (new) ─► prepared ─► running ─► dropping ─► stopping ─► dropped
                          │ control record      │ control record  │ its last result is out
                          └ start               └ stop
 
-State    `ledger.json` below the checkpoint, sealed: shards, streams, per query its text, routing and what became of it, how many control
-         records have been taken up; `tables/<name>.<digest>.arrow`.
-Limits   A changed query is refused: its stored rows and counts are those of the old text. Of queries that have gone it keeps the
-         newest thousand, without their texts, and those that a job file may still name.
+State    `ledger.json` below the checkpoint, sealed: shards, streams, per query its text, routing and what became of it,
+         how many control records have been taken up; `tables/<name>.<digest>.arrow`.
+Limits   A changed query is refused: its stored rows and counts are those of the old text. Of queries that have gone it
+         keeps the newest thousand, without their texts, and those that a job file may still name.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import pyarrow as pa
 from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery, one_line
 from eddyline.model.schema import Stream, Table
-from eddyline.plan.chains import PlacedKeys
-from eddyline.plan.routing import Record, RoutingTable
+from eddyline.plan.shards.chains import PlacedKeys
+from eddyline.plan.shards.routing import Record, RoutingTable
 from eddyline.runtime.recovery.catalog_text import created_by, statement_text
 from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
@@ -100,7 +100,8 @@ class Ledger:
     refused: dict[str, str] = field(default_factory=dict)
     #: Names of what statements have said at instants: a control record has it.
     said: list[str] = field(default_factory=list)
-    #: CREATE PUNCTUATION statements that came while the job ran, by name, each with the first batch whose rows it speaks of.
+    #: CREATE PUNCTUATION statements that came while the job ran, by name, each with the first batch whose rows it
+    #: speaks of.
     promised: dict[str, tuple[str, int]] = field(default_factory=dict)
     #: Names of the static tables that the checkpoint keeps.
     tables: list[str] = field(default_factory=list)
@@ -118,21 +119,29 @@ class Ledger:
         except FileNotFoundError:
             return Ledger(checkpoint)
         if not isinstance(found, dict) or "format" not in found:
-            raise CheckpointProblem(f"{ledger_path(checkpoint)} is not of this version's form", detail=f"it held {HELD}", hint=RESTORE)
+            raise CheckpointProblem(
+                f"{ledger_path(checkpoint)} is not of this version's form", detail=f"it held {HELD}", hint=RESTORE
+            )
         if found["format"] != FORMAT:
             raise of_another_format(f"the checkpoint in {checkpoint}", found["format"], FORMAT)
         try:
             queries = {name: LedgerEntry(**entry) for name, entry in found["queries"].items()}
-            said, promised = found.get("said", []), {name: (sql, first) for name, (sql, first) in found.get("promised", {}).items()}
+            said, promised = (
+                found.get("said", []),
+                {name: (sql, first) for name, (sql, first) in found.get("promised", {}).items()},
+            )
             known = (found["shards"], found["streams"], queries, found["applied"], found["refused"])
             return Ledger(checkpoint, *known, said, promised, found.get("tables", []), found.get("steps", 1))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise CheckpointProblem(f"{ledger_path(checkpoint)} is damaged", detail=f"it held {HELD}; {problem}", hint=RESTORE) from problem
+            raise CheckpointProblem(
+                f"{ledger_path(checkpoint)} is damaged", detail=f"it held {HELD}; {problem}", hint=RESTORE
+            ) from problem
 
     # -- a job that begins or goes on
 
     def settle(self, streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int) -> list[str]:
-        """Refuse what does not fit and note what is new and what is missing; the queries of the job that are to be known."""
+        """Refuse what does not fit and note what is new and what is missing; the queries of the job that are to be
+        known."""
         if not self.exists:
             self.shards = shards
             self.streams = {s.name: identity(s) for s in streams}
@@ -153,7 +162,11 @@ class Ledger:
         for name, entry in self.queries.items():
             if name not in named and entry.origin == JOB and not entry.is_leaving:
                 # Without its statement (checkpoints of the first release) its outstanding results cannot be computed.
-                entry.state, entry.dropped_by, entry.final = "dropping" if entry.statement else "dropped", JOB, not entry.statement
+                entry.state, entry.dropped_by, entry.final = (
+                    "dropping" if entry.statement else "dropped",
+                    JOB,
+                    not entry.statement,
+                )
         return [q.name for q in queries if self.queries[q.name].is_routed]
 
     def _settle_query(self, query: BoundQuery, statement: str) -> None:
@@ -209,15 +222,25 @@ class Ledger:
             del self.refused[oldest]
 
     def forget_oldest(self) -> None:
-        """Of queries that have gone only the newest are kept, for `query list`; one that the job's file may still have stays dropped."""
+        """Of queries that have gone only the newest are kept, for `query list`; one that the job's file may still have
+        stays dropped."""
         gone = [
-            (entry.gone or 0, n) for n, entry in self.queries.items() if entry.final and (entry.origin, entry.dropped_by) != (JOB, CONTROL)
+            (entry.gone or 0, n)
+            for n, entry in self.queries.items()
+            if entry.final and (entry.origin, entry.dropped_by) != (JOB, CONTROL)
         ]
         for _, name in sorted(gone)[:-NOTES]:
             del self.queries[name]
         for entry in self.queries.values():
             if entry.final:
-                entry.text, entry.statement, entry.sinks, entry.shares, entry.bits, entry.placed = "", "", [], [], {}, {}
+                entry.text, entry.statement, entry.sinks, entry.shares, entry.bits, entry.placed = (
+                    "",
+                    "",
+                    [],
+                    [],
+                    {},
+                    {},
+                )
                 entry.steps = {}
 
     def write(self) -> None:
@@ -245,7 +268,9 @@ class Ledger:
             if table.name in self.tables:
                 # What lies in its source by now may be something else.
                 held = f"it held the rows of table {table.name}"
-                raise CheckpointProblem(f"{os.path.join(folder, table.name)}.….arrow is missing", detail=held, hint=RESTORE)
+                raise CheckpointProblem(
+                    f"{os.path.join(folder, table.name)}.….arrow is missing", detail=held, hint=RESTORE
+                )
             found = keep(folder, table, read(table))
         if table.name not in self.tables:
             self.tables.append(table.name)

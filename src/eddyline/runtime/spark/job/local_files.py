@@ -1,9 +1,11 @@
 """Local files in the JVM without a process per file.
 
-Answer   Where Hadoop's native library is missing, as in the `pyspark` wheel, its local file system runs `chmod` for every file that it
-         creates: eight processes per micro-batch of two shards, about five milliseconds each. `keep_in_process` gives the JVM's
-         one local file system a lower half that sets the same permissions through Java.
-Limits   For JVMs that this process started. Uses Janino, which Spark brings along; without it everything stays as it was.
+Answer   Where Hadoop's native library is missing, as in the `pyspark` wheel, its local file system runs `chmod` for
+         every file that it creates: eight processes per micro-batch of two shards, about five milliseconds each.
+         `keep_in_process` gives the JVM's one local file system a lower half that sets the same permissions through
+         Java.
+Limits   For JVMs that this process started. Uses Janino, which Spark brings along; without it everything stays as it
+         was.
 Reading  `org.apache.hadoop.fs.RawLocalFileSystem.setPermission`.
 """
 

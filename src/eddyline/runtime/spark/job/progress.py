@@ -1,6 +1,7 @@
 """Spark's progress events and the shards' notes, summed up: what reports of the job are made of (`figures.py`).
 
-Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the run.
+Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the
+         run.
 State    The last note of each shard, sums over batches, and the newest 1,000 batches one by one.
 Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
 """
@@ -19,9 +20,9 @@ import numpy as np
 from eddyline.connectors.future_rows import FutureWatch
 from eddyline.model.clock import WALL
 from eddyline.model.schema import Stream
-from eddyline.runtime.epoch_times import NEWEST, EpochTimes
-from eddyline.runtime.report import query_operator
-from eddyline.runtime.response import Times
+from eddyline.runtime.figures.epoch_times import NEWEST, EpochTimes
+from eddyline.runtime.figures.report import query_operator
+from eddyline.runtime.figures.response import Times
 from eddyline.runtime.spark.output.sinks import Delivered
 
 log = logging.getLogger("eddyline.results")
@@ -63,7 +64,8 @@ class StreamProgress:
     #: Of the newest batches, the memory of the largest Python worker at the end of its epoch.
     worker_bytes: deque[int] = field(default_factory=lambda: deque(maxlen=NEWEST))
 
-    #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and resumed.
+    #: Sums over shards and batches: partials_produced, probes, visited, and what just-in-time joins held back and
+    #: resumed.
     counts: dict[str, int] = field(default_factory=dict)
     #: What could not be computed and became null, by function, on all shards.
     null_results: dict[str, int] = field(default_factory=dict)
@@ -131,7 +133,10 @@ class StreamProgress:
             # From the end of the shard's epoch to the delivery of its results, by the clocks of both machines.
             delay = max(0.0, time.time() - note.get("released", time.time()))
             for name, pairs in note["statistics"].get("response", {}).items():
-                seconds_of, counts = np.array([value for value, _ in pairs]), np.array([count for _, count in pairs], np.int64)
+                seconds_of, counts = (
+                    np.array([value for value, _ in pairs]),
+                    np.array([count for _, count in pairs], np.int64),
+                )
                 self.responses.setdefault(name, Times()).add(seconds_of + delay, counts)
             for name, rows in note["bad"].items():
                 self.bad[name] = self.bad.get(name, 0) + rows

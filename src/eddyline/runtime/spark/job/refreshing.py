@@ -1,9 +1,11 @@
 """Tables that are read again while a job runs on Spark.
 
-Answer   The driver reads a table that is due. One that has changed is kept as a file of the checkpoint, and a control record tells all
-         shards: they take it before the same batch, at the same instant. A table that cannot be read stays as it was; a record says why.
-         A look that finds what the last one found writes nothing: each record makes Spark run a batch.
-State    When each table is due, what the last look found, and the files that the shards needed in the last batches: others are removed.
+Answer   The driver reads a table that is due. One that has changed is kept as a file of the checkpoint, and a control
+         record tells all shards: they take it before the same batch, at the same instant. A table that cannot be read
+         stays as it was; a record says why. A look that finds what the last one found writes nothing: each record makes
+         Spark run a batch.
+State    When each table is due, what the last look found, and the files that the shards needed in the last batches:
+         others are removed.
 Limits   A file is removed one batch after the last shard has let it go, because a batch can run again.
 """
 
@@ -15,15 +17,15 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from eddyline.connectors.files import read_table
-from eddyline.connectors.parsing_marks import shared_marks
+from eddyline.connectors.files.files import read_table
+from eddyline.connectors.guarded.parsing_marks import shared_marks
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Table
+from eddyline.runtime.engine.table_versions import RefreshTimes
 from eddyline.runtime.spark.job.layout import parsing_folder
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import StaticTable, content_of, digest_of, files_of, keep
-from eddyline.runtime.table_versions import RefreshTimes
 
 #: After this number of batches every shard has read a record.
 _BATCHES = 2
@@ -32,7 +34,9 @@ log = logging.getLogger("eddyline.tables")
 
 
 class SparkRefreshing:
-    def __init__(self, tables: tuple[StaticTable, ...], checkpoint: str, resumed: bool, clock: Clock | None = None) -> None:
+    def __init__(
+        self, tables: tuple[StaticTable, ...], checkpoint: str, resumed: bool, clock: Clock | None = None
+    ) -> None:
         self.tables = {kept.table.name: kept for kept in tables if kept.table.refresh is not None}
         self._folder = tables_folder(checkpoint)
         self._parsing = parsing_folder(checkpoint)
@@ -40,7 +44,9 @@ class SparkRefreshing:
         #: Per table the digests that shards had after the last batch.
         self._needed: dict[str, set[str]] = {}
         #: Per table what the newest record says; of a job that continues it is not known what its shards have.
-        self._said: dict[str, dict[str, str]] = {} if resumed else {name: {"digest": kept.digest} for name, kept in self.tables.items()}
+        self._said: dict[str, dict[str, str]] = (
+            {} if resumed else {name: {"digest": kept.digest} for name, kept in self.tables.items()}
+        )
         #: Per table the digests in records that shards may not have read yet, and how many batches have ended since.
         self._coming: dict[str, dict[str, int]] = {name: {} for name in self.tables}
         #: Batches end in one thread, and another looks in between.
@@ -81,10 +87,16 @@ class SparkRefreshing:
             return
         with self._lock:
             for name, kept in self.tables.items():
-                now = {digest for note in notes.values() for digest in note.get("statistics", {}).get("versions", {}).get(name, ())}
+                now = {
+                    digest
+                    for note in notes.values()
+                    for digest in note.get("statistics", {}).get("versions", {}).get(name, ())
+                }
                 before, self._needed[name] = self._needed.get(name), now
                 # A record that is written while a batch runs is read by the next one.
-                coming = self._coming[name] = {digest: age + 1 for digest, age in self._coming[name].items() if age < _BATCHES}
+                coming = self._coming[name] = {
+                    digest: age + 1 for digest, age in self._coming[name].items() if age < _BATCHES
+                }
                 needed = now | (before or set()) | {kept.digest, *coming}
                 for digest, path in files_of(self._folder, name).items() if before is not None else ():
                     if digest not in needed:

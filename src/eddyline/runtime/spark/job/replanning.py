@@ -1,10 +1,12 @@
 """Plans that change on all shards at once: decided on the driver from what all shards saw.
 
-Answer   Shards put what they saw of their join groups into the notes of a batch. `after_batch` adds up the latest of every shard
-         and asks the planner of the model (all queries, no rows) whether the plan still fits. A move becomes a control record
-         that every shard carries out before the same batch; what it cost comes back with the notes.
+Answer   Shards put what they saw of their join groups into the notes of a batch. `after_batch` adds up the latest of
+         every shard and asks the planner of the model (all queries, no rows) whether the plan still fits. A move
+         becomes a control record that every shard carries out before the same batch; what it cost comes back with the
+         notes.
 State    Per group the latest of each shard. Nothing survives a restart: shards keep their plans and say them again.
-Limits   Shards look when they have seen enough rows, not all in the same batch: sums mix looks that are some batches apart.
+Limits   Shards look when they have seen enough rows, not all in the same batch: sums mix looks that are some batches
+         apart.
 Reading  docs/design/0003-replanning.md
 """
 
@@ -15,11 +17,11 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from eddyline.plan.migration import plan_document, plan_from
-from eddyline.plan.statistics import GroupStatistics
-from eddyline.runtime.epoch_times import NEWEST
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.planner import running_orders
+from eddyline.plan.tree.migration import plan_document, plan_from
+from eddyline.plan.tree.statistics import GroupStatistics
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.figures.epoch_times import NEWEST
+from eddyline.runtime.planning.planner import running_orders
 from eddyline.runtime.spark.output.sinks import Delivered
 
 log = logging.getLogger("eddyline.planner")
@@ -62,7 +64,9 @@ class Replanning:
         moves: dict[str, dict[str, Any]] = {}
         for _, note in sorted(delivered.notes.items()):
             for move in note.get("changed", {}).get("moved", ()):
-                whole = moves.setdefault(move["group"], {**move, "epoch": delivered.batch, "seconds": 0.0, "rows_rebuilt": 0})
+                whole = moves.setdefault(
+                    move["group"], {**move, "epoch": delivered.batch, "seconds": 0.0, "rows_rebuilt": 0}
+                )
                 whole["seconds"] = max(whole["seconds"], move["seconds"])
                 whole["rows_rebuilt"] += move["rows_rebuilt"]
         for whole in moves.values():

@@ -1,14 +1,15 @@
 """The queries of a Spark job as they come and go: by its file, by control records, by the session that runs it.
 
-Answer   Between two micro-batches (`after_batch`, called while the batch that ends is not yet committed) new control records are
-         taken up. A query that is added is *prepared*: checked, its sinks opened, written into the ledger and into a layout that
-         holds from the next batch on, so that packers route for it. Then it is *started* by a record in the control stream,
-         which every shard reads in the same batch; the instant is the newest of any stream, and ticks make that the same
-         everywhere. Dropping is a `stop` record; the query goes when the shards say that its last result is out.
-State    The ledger. Everything is written before it is acted upon, and what was not acted upon when the driver died is said
-         again at the next start: shards ignore a record that they have carried out.
-Limits   A record that cannot be carried out is refused as a whole and noted; the job runs on. A query that has gone is kept for
-         one batch more: the one that brought its last result may run again.
+Answer   Between two micro-batches (`after_batch`, called while the batch that ends is not yet committed) new control
+         records are taken up. A query that is added is *prepared*: checked, its sinks opened, written into the ledger
+         and into a layout that holds from the next batch on, so that packers route for it. Then it is *started* by a
+         record in the control stream, which every shard reads in the same batch; the instant is the newest of any
+         stream, and ticks make that the same everywhere. Dropping is a `stop` record; the query goes when the shards
+         say that its last result is out.
+State    The ledger. Everything is written before it is acted upon, and what was not acted upon when the driver died is
+         said again at the next start: shards ignore a record that they have carried out.
+Limits   A record that cannot be carried out is refused as a whole and noted; the job runs on. A query that has gone is
+         kept for one batch more: the one that brought its last result may run again.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job, parse_script
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.syntax import CreateDerived, CreateQuery
-from eddyline.model.punctuation import DerivedPunctuation
 from eddyline.model.query import BoundQuery
+from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
-from eddyline.runtime.control_fold import Fold, is_first
-from eddyline.runtime.control_record import Record
-from eddyline.runtime.epoch import punctuations_of
+from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
+from eddyline.runtime.control.control_fold import Fold, is_first
+from eddyline.runtime.control.control_record import Record
+from eddyline.runtime.engine.epoch import punctuations_of
 from eddyline.runtime.recovery.catalog_text import punctuation_text, sink_text, written_catalog
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.asking import SparkRequests
@@ -142,12 +143,15 @@ class SparkRoster:
         self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.queries[name].merging)
         if query.settings.propagate != "off":
             channel = punctuations_of(name)
-            self.delivery.add_query(channel, result_schema(query.outputs), (), self.own(channel, result_schema(query.outputs)))
+            self.delivery.add_query(
+                channel, result_schema(query.outputs), (), self.own(channel, result_schema(query.outputs))
+            )
 
     # -- a run
 
     def begin(self) -> None:
-        """Before the first batch: write again the records that shards may not have carried out, and take up new control records."""
+        """Before the first batch: write again the records that shards may not have carried out, and take up new control
+        records."""
         self._next_batch = planned_batch(self.layout.checkpoint) + 1
         prepared = [name for name, entry in self.ledger.queries.items() if entry.state == "prepared"]
         leaving = [name for name, entry in self.ledger.queries.items() if entry.state == "dropping"]
@@ -323,7 +327,9 @@ class SparkRoster:
             sinks = [(s.name, dict(s.options)) for s in self.job.catalog.sinks.values() if s.query == query.name]
             # In the order of coming: what reads a derived stream stands after what makes it.
             self.ledger.queries.pop(query.name, None)
-            self.ledger.queries[query.name] = LedgerEntry(query.identity, said[query.name], sinks, state="prepared", origin=CONTROL)
+            self.ledger.queries[query.name] = LedgerEntry(
+                query.identity, said[query.name], sinks, state="prepared", origin=CONTROL
+            )
         try:
             self._lay_out((*layout.queries, *added))
             for query in added:
@@ -348,7 +354,9 @@ class SparkRoster:
     def _follow_promises(self, batch: int) -> None:
         """The layout of a batch has the streams as its rows are read."""
         now = {stream.name: stream for stream in self.job.catalog.streams.values()}
-        known = [replace(s, promised=now[s.name].promised, promising=now[s.name].promising) for s in self.layout.streams]
+        known = [
+            replace(s, promised=now[s.name].promised, promising=now[s.name].promising) for s in self.layout.streams
+        ]
         streams = promised_at(known, self.ledger, batch)
         changed = [new for old, new in zip(self.layout.streams, streams, strict=True) if old != new]
         if changed:
@@ -356,8 +364,13 @@ class SparkRoster:
             self.model.gating.promise(changed)
 
     def _check_free(self, query: BoundQuery) -> None:
-        """A dropped query keeps its name until its last result is out, and a derived stream until its queries have gone."""
-        names = [query.name] if query.feeds is None else [q.name for q in self.layout.queries if _feeds(q, query.feeds.name)]
+        """A dropped query keeps its name until its last result is out, and a derived stream until its queries have
+        gone."""
+        names = (
+            [query.name]
+            if query.feeds is None
+            else [q.name for q in self.layout.queries if _feeds(q, query.feeds.name)]
+        )
         for name in [name for name in names if name in self.ledger.routed]:
             what = f"query {name}" if query.feeds is None else f"stream {query.feeds.name}"
             raise UserError(
@@ -368,7 +381,9 @@ class SparkRoster:
 
     def _lay_out(self, queries: Iterable[BoundQuery]) -> None:
         """Another set of queries; those that stay keep their routes."""
-        self.layout = laid_out(self.layout, tuple(q for q in queries if self.ledger.queries[q.name].is_routed), self.ledger)
+        self.layout = laid_out(
+            self.layout, tuple(q for q in queries if self.ledger.queries[q.name].is_routed), self.ledger
+        )
         self.model.routes = LayoutRoutes(self.layout)
 
     # -- what became of it
@@ -397,7 +412,8 @@ def _entry_of(query: BoundQuery) -> BoundQuery | Template | RequestStream:
 
 
 def created_queries(record: Record) -> set[str]:
-    """The names of the queries that a record creates, those that make derived streams too, in small letters; none where it cannot be read:
+    """The names of the queries that a record creates, those that make derived streams too, in small letters; none where
+    it cannot be read:
     then it is refused."""
     try:
         statements = parse_script(record["sql"]) if record.get("op") == "add" else []

@@ -1,7 +1,7 @@
 """What statements say of streams at instants, on its way to the shards.
 
-Answer   `say` writes a control record for every shard with the records that no earlier run of the checkpoint has written; `say_now` one for
-         a job that runs.
+Answer   `say` writes a control record for every shard with the records that no earlier run of the checkpoint has
+         written; `say_now` one for a job that runs.
 State    The names of those that were written, in the ledger.
 Limits   After a crash between the two writes a record is written again; pipelines take each name once.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eddyline.errors import Unsupported
-from eddyline.model.herald import speaks_of_rows
-from eddyline.model.records import Records
-from eddyline.runtime.records.kinds import is_concerned
+from eddyline.model.records.herald import speaks_of_rows
+from eddyline.model.records.records import Records
+from eddyline.runtime.engine.records.kinds import is_concerned
 from eddyline.runtime.spark.ingest.control import write_control
 from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import Ledger

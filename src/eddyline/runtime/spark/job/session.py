@@ -42,8 +42,9 @@ JOB_SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     # Write what changed, not the whole database, after every batch.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Every run of a batch writes state under a name of its own, and the commit of the batch says which is the truth. With names that
-    # are only numbers, a batch that ran again leaves the state of its first run on the disk, and later ones build on the second.
+    # Every run of a batch writes state under a name of its own, and the commit of the batch says which is the truth.
+    # With names that are only numbers, a batch that ran again leaves the state of its first run on the disk, and later
+    # ones build on the second.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # Counting rows would look each key up before it is written.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
@@ -52,8 +53,8 @@ JOB_SETTINGS: dict[str, str] = {
     # Plans of three operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Tracebacks are ours to shorten. Spark passes this on in the environment of its workers, and only to some: without it, the
-    # tasks that read and the tasks that step share the same few workers.
+    # Tracebacks are ours to shorten. Spark passes this on in the environment of its workers, and only to some: without
+    # it, the tasks that read and the tasks that step share the same few workers.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # A heartbeat comes through the control source; batches without input would only cost.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -70,9 +71,11 @@ _LOCAL_SETTINGS: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     # Workers are forked with the engine loaded.
     "spark.python.daemon.module": "eddyline.runtime.spark.shard.daemon",
-    # Every broadcast of a batch (there are three, of some kilobytes) begins by making room for one block; the default is 4 MB.
+    # Every broadcast of a batch (there are three, of some kilobytes) begins by making room for one block; the default
+    # is 4 MB.
     "spark.broadcast.blockSize": "256k",
-    # Without its page Spark still notes every job, stage and SQL plan, by default a thousand of each, which fill the heap slowly.
+    # Without its page Spark still notes every job, stage and SQL plan, by default a thousand of each, which fill the
+    # heap slowly.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "200",
@@ -80,12 +83,13 @@ _LOCAL_SETTINGS: dict[str, str] = {
     # Between the JVM and its Python workers: no TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILE_MANAGER,
-    # Hadoop keeps a checksum beside every file of a local disk; another one of Spark's doubles the files of every batch.
+    # Hadoop keeps a checksum beside every file of a local disk; another one of Spark's doubles the files of every
+    # batch.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # The JVM plans small batches and hands blobs on. The optimising compiler and the threads of the parallel collector cost
-    # it two fifths of its time on two cores and never pay back. Spark loads a great number of classes, and the default threshold for
-    # them asks for four full collections before the first batch. The heap begins small and grows where it has to: begun with a
-    # sixty-fourth of the machine, most of it is touched and never needed.
+    # The JVM plans small batches and hands blobs on. The optimising compiler and the threads of the parallel collector
+    # cost it two fifths of its time on two cores and never pay back. Spark loads a great number of classes, and the
+    # default threshold for them asks for four full collections before the first batch. The heap begins small and grows
+    # where it has to: begun with a sixty-fourth of the machine, most of it is touched and never needed.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Xms192m",
 }
 
@@ -120,7 +124,8 @@ def open_session(
         handler = signal.getsignal(signal.SIGINT)
         session = _started(builder)
         if threading.current_thread() is threading.main_thread():
-            # Spark's own asks the JVM to cancel its jobs, in the middle of whatever was asked of the JVM before: both answers are mixed up.
+            # Spark's own asks the JVM to cancel its jobs, in the middle of whatever was asked of the JVM before: both
+            # answers are mixed up.
             signal.signal(signal.SIGINT, handler)
     session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
     if master.startswith("local"):
@@ -137,12 +142,15 @@ def _started(builder: Any) -> SparkSession:
         with contextlib.suppress(OSError), open(log_path(), encoding="utf-8", errors="replace") as log:
             causes = [*causes, *re.findall(r"(?:Exception|Error): ([^\n]+)", log.read())]
         detail = (causes or str(problem).splitlines() or [type(problem).__name__])[0][:500]
-        raise SettingProblem("Spark does not start", detail=detail, hint=f"Spark's own words are in {log_path()}") from problem
+        raise SettingProblem(
+            "Spark does not start", detail=detail, hint=f"Spark's own words are in {log_path()}"
+        ) from problem
     return session
 
 
 def close_session(session: SparkSession, ended_well: bool) -> None:
-    """Stop Spark; a JVM that has gone needs no stop. What Spark wrote stays where a message names it or EDDYLINE_SPARK_LOG is set."""
+    """Stop Spark; a JVM that has gone needs no stop. What Spark wrote stays where a message names it or
+    EDDYLINE_SPARK_LOG is set."""
     with contextlib.suppress(ConnectionError, Py4JError):
         session.stop()
     if ended_well and "EDDYLINE_SPARK_LOG" not in os.environ:
@@ -151,7 +159,8 @@ def close_session(session: SparkSession, ended_well: bool) -> None:
 
 
 def _keep_quiet() -> None:
-    """A JVM that is killed ends its connections. Py4J and a thread of PySpark would print tracebacks; the error of the job says it."""
+    """A JVM that is killed ends its connections. Py4J and a thread of PySpark would print tracebacks; the error of the
+    job says it."""
     logging.getLogger("py4j").propagate = False
     # Some of its words come through the root, which has one filter however often this is called.
     logging.getLogger().addFilter(_is_not_of_py4j)
@@ -203,7 +212,8 @@ def prepare_session(session: SparkSession, shards: int) -> None:
 
 
 def shard_labels(shards: int, steps: int = 1) -> tuple[int, ...]:
-    """One integer per shard and step such that Spark's hash sends those of a step to different partitions: 0 and 1 of two share one.
+    """One integer per shard and step such that Spark's hash sends those of a step to different partitions: 0 and 1 of
+    two share one.
 
     >>> shard_labels(2), shard_labels(2, 2)
     ((2, 0), (2, 0, 4, 1))

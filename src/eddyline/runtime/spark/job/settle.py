@@ -1,8 +1,8 @@
 """A job and its checkpoint to a layout.
 
-Answer   `settled` refuses what does not fit the checkpoint, notes in the ledger what is new and what is missing, and lays out the
-         queries that shards may have to know: those of the job, those that were added to it while it ran, and those that are
-         on their way out. Queries that were routed before keep their routes.
+Answer   `settled` refuses what does not fit the checkpoint, notes in the ledger what is new and what is missing, and
+         lays out the queries that shards may have to know: those of the job, those that were added to it while it ran,
+         and those that are on their way out. Queries that were routed before keep their routes.
 State    The ledger, written.
 Limits   No Spark: the caller says how many shards there are and how they are labelled.
 """
@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from eddyline.connectors.files import read_table
-from eddyline.connectors.parsing_marks import shared_marks
+from eddyline.connectors.files.files import read_table
+from eddyline.connectors.guarded.parsing_marks import shared_marks
 from eddyline.language import Job, parse_script
 from eddyline.language.job import DerivedStream
-from eddyline.model.own_function import OwnFunction
+from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
-from eddyline.plan.routing import RoutingTable
-from eddyline.plan.shares import books_of, declared_rates, route_all
+from eddyline.plan.shards.routing import RoutingTable
+from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.spark.job.layout import JobLayout, parsing_folder, with_absolute_paths
 from eddyline.runtime.spark.job.ledger import Ledger
 from eddyline.runtime.spark.job.shard_report import committed_batch
@@ -65,7 +65,9 @@ def settled(
         labels=labels(shards, max(ledger.steps, 1)),
         checkpoint=checkpoint,
         spool=spool_folder(checkpoint),
-        tables=tuple(ledger.table(table, partial(read_table, marks=shared_marks(parsing_folder(checkpoint)))) for table in tables),
+        tables=tuple(
+            ledger.table(table, partial(read_table, marks=shared_marks(parsing_folder(checkpoint)))) for table in tables
+        ),
         settings=settings,
         steps=max(ledger.steps, 1),
     )
@@ -96,13 +98,16 @@ def promised_at(streams: Sequence[Stream], ledger: Ledger, batch: int) -> tuple[
     later = {name for name, (_, first) in ledger.promised.items() if first > batch}
     found = []
     for stream in streams:
-        said, given = (tuple(d for d in all_of if d.name not in later) for all_of in (stream.promised, stream.promising))
+        said, given = (
+            tuple(d for d in all_of if d.name not in later) for all_of in (stream.promised, stream.promising)
+        )
         found.append(replace(stream, promised=said, promising=given))
     return tuple(found)
 
 
 def laid_out(layout: JobLayout, queries: tuple[BoundQuery, ...], ledger: Ledger, is_new: bool = False) -> JobLayout:
-    """A layout with these queries, routed as the ledger remembers or anew; the ledger notes it. A job that is new has as many steps as its
+    """A layout with these queries, routed as the ledger remembers or anew; the ledger notes it. A job that is new has
+    as many steps as its
     queries need."""
     rates, names = declared_rates(layout.streams), [stream.name for stream in layout.streams]
     steps = None if is_new else layout.steps
@@ -112,7 +117,11 @@ def laid_out(layout: JobLayout, queries: tuple[BoundQuery, ...], ledger: Ledger,
 
 
 def _definitions(
-    streams: Sequence[Stream], queries: Sequence[BoundQuery], tables: Sequence[Table], ledger: Ledger, functions: Sequence[OwnFunction]
+    streams: Sequence[Stream],
+    queries: Sequence[BoundQuery],
+    tables: Sequence[Table],
+    ledger: Ledger,
+    functions: Sequence[OwnFunction],
 ) -> tuple[BoundQuery, ...]:
     """The queries that shards may have to know; those that only the ledger has are bound from its statements."""
     given = {query.name: query for query in queries}
@@ -138,7 +147,8 @@ def _definitions(
 
 
 def _created(job: Job, name: str, statement: str) -> BoundQuery:
-    """The query of a name from the statement that creates it: one of several makers of a derived stream, which the first one brings."""
+    """The query of a name from the statement that creates it: one of several makers of a derived stream, which the
+    first one brings."""
     known = next((maker for makers in job.catalog.makers.values() for maker in makers if maker.name == name), None)
     if known is not None:
         return known

@@ -1,8 +1,9 @@
 """What each shard holds, left beside the checkpoint for other processes.
 
-Answer   The driver writes one small file per batch before Spark commits it; `shard_report` reads the one of the last committed
-         batch. So it is true after a crash too: a batch that was not committed has not happened.
-         It also names the results of committed batches that are in no file yet, so that a start notices when they are missing.
+Answer   The driver writes one small file per batch before Spark commits it; `shard_report` reads the one of the last
+         committed batch. So it is true after a crash too: a batch that was not committed has not happened.
+         It also names the results of committed batches that are in no file yet, so that a start notices when they are
+         missing.
 State    `standing/<batch, 12 digits>.json` below the checkpoint, for the last few batches.
 Limits   Needs no Spark and no lock; while a job runs, the answer is that of a moment ago.
 """
@@ -25,7 +26,9 @@ from eddyline.state.whole_file import make_folder
 _KEPT = 4
 
 
-def write_standing(checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]], pending: Mapping[str, str] | None = None) -> None:
+def write_standing(
+    checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]], pending: Mapping[str, str] | None = None
+) -> None:
     """What the shards said at the end of a batch that is about to be committed.
 
     Args:
@@ -74,7 +77,9 @@ def note_pending(checkpoint: str, batch: int, pending: Mapping[str, str]) -> Non
 
 def _standing(checkpoint: str, batch: int) -> dict[str, Any] | None:
     try:
-        found = read_sealed(_path(checkpoint, batch), "what each shard holds", "the next batch of the job writes it anew")
+        found = read_sealed(
+            _path(checkpoint, batch), "what each shard holds", "the next batch of the job writes it anew"
+        )
     except FileNotFoundError:
         return None
     return found if isinstance(found, dict) else {}
@@ -122,7 +127,9 @@ def spark_state(checkpoint: str) -> CheckpointState | None:
     for shard in range(ledger.shards * max(ledger.steps, 1)):
         figures = (held or {}).get(shard, {"rows": 0, "waiting": 0, "bytes": 0, "frontier": None})
         known = tuple(name for name, entry in ledger.queries.items() if _is_on(entry, shard, ledger.shards))
-        shards.append(ShardState(shard, figures["rows"], figures["waiting"], figures["bytes"], figures["frontier"], known))
+        shards.append(
+            ShardState(shard, figures["rows"], figures["waiting"], figures["bytes"], figures["frontier"], known)
+        )
     return CheckpointState("spark", FORMAT, batch, tuple(shards))
 
 
@@ -133,6 +140,7 @@ def _is_on(entry: LedgerEntry, shard: int, shards: int) -> bool:
 
 
 def _has_cell(part: Sequence[int], shard: int, shards: int) -> bool:
-    """Whether a shard is in the step of a query and one of its cells; a query that stays where its rows are made has all shards."""
+    """Whether a shard is in the step of a query and one of its cells; a query that stays where its rows are made has
+    all shards."""
     step, *cut = part
     return shard // shards == step and (not cut or (shard - cut[0]) % shards < math.prod(cut[1:]))

@@ -1,7 +1,7 @@
 """A static table as the checkpoint keeps it: an Arrow file whose name has its digest.
 
-Answer   `keep` writes the rows once; `kept` finds what an earlier run wrote; `StaticTable.rows` maps the file into memory and compares
-         its digest with its name. Driver and workers map the same file.
+Answer   `keep` writes the rows once; `kept` finds what an earlier run wrote; `StaticTable.rows` maps the file into
+         memory and compares its digest with its name. Driver and workers map the same file.
 State    `<table>.<digest>.arrow` in the folder for tables.
 Limits   One file per table: `forget` removes it, and the next run reads the source again.
 """

@@ -1,6 +1,7 @@
 """What a reporter sees of a job on Spark.
 
-Answer   `WatchedSparkDriver` gives reports made of the shards' notes, plans of the driver's model, and results as they are delivered.
+Answer   `WatchedSparkDriver` gives reports made of the shards' notes, plans of the driver's model, and results as they
+         are delivered.
 State    None of its own.
 Limits   Between two batches, or while one that has been delivered is being noted.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eddyline.connectors.base import Sink
-from eddyline.runtime.report import Report
+from eddyline.runtime.figures.report import Report
 from eddyline.runtime.reporting.standing_view import described, detail
 from eddyline.runtime.spark.job.figures import job_report
 

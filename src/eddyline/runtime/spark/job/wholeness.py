@@ -1,7 +1,8 @@
 """Whether a checkpoint has the files that a job on Spark cannot go on without.
 
-Answer   `check_whole` refuses a checkpoint in which the ledger, Spark's metadata, the plan or the commit of a batch is missing. Spark
-         takes a folder without offsets for a new job and reads everything again; a ledger that is not there would be that of a new job.
+Answer   `check_whole` refuses a checkpoint in which the ledger, Spark's metadata, the plan or the commit of a batch is
+         missing. Spark takes a folder without offsets for a new job and reads everything again; a ledger that is not
+         there would be that of a new job.
 Limits   Names only: what is in the files is checked where they are read.
 """
 
@@ -34,7 +35,9 @@ def check_whole(checkpoint: str, has_saved: bool) -> None:
         raise _missing(os.path.join(checkpoint, "offsets", str(planned_at_least)), "what a batch reads")
     # Spark plans a batch once the one before it is committed. The newest may not be: then it runs again.
     if committed < planned - 1:
-        raise _missing(os.path.join(checkpoint, "commits", str(planned - 1)), "that a batch counts, and which state is its own")
+        raise _missing(
+            os.path.join(checkpoint, "commits", str(planned - 1)), "that a batch counts, and which state is its own"
+        )
 
 
 def _missing(path: str, held: str) -> CheckpointProblem:

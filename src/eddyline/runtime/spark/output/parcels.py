@@ -1,8 +1,8 @@
 """What a shard sends to the driver: results, answers to requests, dead letters, and a note about the epoch.
 
-Answer   Small results travel inside the row as an Arrow IPC blob. Large ones are staged as an Arrow IPC file under a name
-         that no other attempt has, and only the name travels: Spark moves results at some 35 MB/s, a file is mapped. What leaves an
-         epoch before it is done is staged piece by piece (`Shelf`), one file per query.
+Answer   Small results travel inside the row as an Arrow IPC blob. Large ones are staged as an Arrow IPC file under a
+         name that no other attempt has, and only the name travels: Spark moves results at some 35 MB/s, a file is
+         mapped. What leaves an epoch before it is done is staged piece by piece (`Shelf`), one file per query.
 Limits   Staging lies below the checkpoint, which the driver sees too.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import Row
 
-from eddyline.runtime.epoch import Outcome, results_of
+from eddyline.runtime.engine.epoch import Outcome, results_of
 from eddyline.runtime.spark.ingest.packet import PARCEL, from_blob, to_blob
 from eddyline.runtime.spark.job.layout import JobLayout
 

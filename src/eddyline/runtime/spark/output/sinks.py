@@ -1,12 +1,12 @@
 """Parcels of a micro-batch to results: one action, one order, once per batch id.
 
-Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query in the total order of
-         newest rows, or parts of groups to whole ones, and hands them to the query's sinks under the batch id. A batch that runs
-         again after a failure leaves one copy: before its first batch a run takes back what the sinks have of that batch and
-         later ones, and rows of committed batches that are in no file wait in the outbox again.
-State    The open sinks and the outbox, whose journal every batch writes before Spark commits it. Staged files are removed when their
-         batch is written. Gathered rows become files once their batch is committed: at the next batch, by a timer where none
-         comes, or when the run ends. So a file that has been seen stays as it is.
+Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query in the total
+         order of newest rows, or parts of groups to whole ones, and hands them to the query's sinks under the batch id.
+         A batch that runs again after a failure leaves one copy: before its first batch a run takes back what the sinks
+         have of that batch and later ones, and rows of committed batches that are in no file wait in the outbox again.
+State    The open sinks and the outbox, whose journal every batch writes before Spark commits it. Staged files are
+         removed when their batch is written. Gathered rows become files once their batch is committed: at the next
+         batch, by a timer where none comes, or when the run ends. So a file that has been seen stays as it is.
 Limits   Sinks that cannot take back (console, callbacks)
          may see a batch twice. One delivery per checkpoint: a new one ends the timer of the one before it.
 """
@@ -26,20 +26,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.dead_letter import DeadLetters
-from eddyline.connectors.marked import MarkedSink, with_punctuations
-from eddyline.connectors.outbox import Outbox
-from eddyline.connectors.sinks import AllSink, ParquetSink, open_sink
+from eddyline.connectors.results.dead_letter import DeadLetters
+from eddyline.connectors.results.marked import MarkedSink, with_punctuations
+from eddyline.connectors.results.outbox import Outbox
+from eddyline.connectors.results.sinks import AllSink, ParquetSink, open_sink
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Stream
-from eddyline.operators.evaluate import Issues
-from eddyline.runtime.epoch import punctuations_of, results_of
-from eddyline.runtime.newest import merged
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.runtime.engine.epoch import punctuations_of, results_of
+from eddyline.runtime.engine.newest import merged
+from eddyline.runtime.engine.unit import Merging
 from eddyline.runtime.spark.job.failure import kept_in
 from eddyline.runtime.spark.job.shard_report import committed_batch, note_pending, read_pending
 from eddyline.runtime.spark.output.parcels import opened, staged_folder
-from eddyline.runtime.unit import Merging
 from eddyline.settings import Settings
 
 DEAD_LETTER = "_dead_letter"
@@ -109,7 +109,9 @@ class BatchDelivery:
         self._thread: int | None = None
         #: The checkpoint: staged results lie in a folder of a folder of it.
         self._checkpoint = os.path.dirname(os.path.dirname(os.path.abspath(staging)))
-        self.outbox = Outbox(settings.output_files, settings.output_seconds, self._checkpoint, "eddyline", settings.tuning.output)
+        self.outbox = Outbox(
+            settings.output_files, settings.output_seconds, self._checkpoint, "eddyline", settings.tuning.output
+        )
         #: Held by the batch at hand, by the timer and by `close`: one of them at a time uses the outbox.
         self._lock = threading.RLock()
         self._timer: threading.Timer | None = None
@@ -126,7 +128,8 @@ class BatchDelivery:
         merging: Merging | None = None,
         files: bool = True,
     ) -> None:
-        """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones; `merging` makes them of
+        """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones; `merging`
+        makes them of
         the shards' parts."""
         sinks: list[Sink] = [*own, *(marked.punctuations for marked in self.marked.get(results_of(name), ()))]
         if self.out is not None and files:
@@ -193,7 +196,9 @@ class BatchDelivery:
             if row["kind"] == "note":
                 delivered.notes[row["shard"]] = json.loads(bytes(row["blob"]))
             else:
-                pieces.setdefault((row["kind"], row["name"]), []).append((row["shard"], opened(row["path"], row["blob"])))
+                pieces.setdefault((row["kind"], row["name"]), []).append(
+                    (row["shard"], opened(row["path"], row["blob"]))
+                )
         try:
             self._begin(batch - 1)
             if self.failed is not None:
@@ -211,7 +216,9 @@ class BatchDelivery:
         pieces.clear()
         shutil.rmtree(staged_folder(self.staging, batch), ignore_errors=True)
 
-    def _write(self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered) -> None:
+    def _write(
+        self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered
+    ) -> None:
         for (kind, name), found in pieces.items():
             if kind == "result":
                 tables = [table for _, table in sorted(found, key=lambda piece: piece[0])]
@@ -248,7 +255,8 @@ class BatchDelivery:
                     sink.close()
             if self.dead is not None:
                 self.dead.close()
-            # The segments stay until the next batch: should the commit be lost, its batch runs again and finds what is older than it.
+            # The segments stay until the next batch: should the commit be lost, its batch runs again and finds what is
+            # older than it.
             with kept_in(self._checkpoint):
                 note_pending(self._checkpoint, committed, self.outbox.names(committed))
 

@@ -1,10 +1,11 @@
 """Sinks that Spark writes: Delta tables, Kafka topics, and every other format that the session knows.
 
-Answer   `open_spark_sink` makes the sink of a CREATE SINK statement on Spark: files, memory and console as everywhere, the rest
-         through Spark's writers, one write per batch.
+Answer   `open_spark_sink` makes the sink of a CREATE SINK statement on Spark: files, memory and console as everywhere,
+         the rest through Spark's writers, one write per batch.
 State    The results of the batch at hand.
-Limits   Delta writes a batch once: its log knows the batch id. Kafka and other formats may get a batch twice after a crash;
-         `check_sink` says so before the start. Rows of Kafka are JSON texts in `value`, as a jsonl sink writes them.
+Limits   Delta writes a batch once: its log knows the batch id. Kafka and other formats may get a batch twice after a
+         crash; `check_sink` says so before the start. Rows of Kafka are JSON texts in `value`, as a jsonl sink writes
+         them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.encoders import json_rows
-from eddyline.connectors.sinks import SINK_FORMATS, SPARK_FORMATS, open_sink, sink_format
+from eddyline.connectors.formats.encoders import json_rows
+from eddyline.connectors.results.sinks import SINK_FORMATS, SPARK_FORMATS, open_sink, sink_format
 from eddyline.errors import SourceProblem
 from eddyline.language.catalog import DeclaredSink
 from eddyline.runtime.spark.job.guest import data_source_is_there
@@ -47,7 +48,8 @@ def check_sink(spark: SparkSession, sink: DeclaredSink) -> str | None:
         if kind not in SPARK_FORMATS:
             formats = ", ".join([*SINK_FORMATS, *SPARK_FORMATS])
             raise SourceProblem(
-                f"sink {sink.name} has the unknown format {kind!r}", hint=f"formats are {formats}, and those that Spark knows"
+                f"sink {sink.name} has the unknown format {kind!r}",
+                hint=f"formats are {formats}, and those that Spark knows",
             )
         package = _PACKAGES[kind].format(version=spark.version)
         raise SourceProblem(
@@ -55,7 +57,9 @@ def check_sink(spark: SparkSession, sink: DeclaredSink) -> str | None:
             hint=f"start Spark with --packages {package}, or spark.jars.packages of the session's builder",
         )
     for option in ("topic", "servers") if kind == "kafka" else ("path",):
-        if not sink.options.get(option, "").strip() and not (option == "servers" and "kafka.bootstrap.servers" in sink.options):
+        if not sink.options.get(option, "").strip() and not (
+            option == "servers" and "kafka.bootstrap.servers" in sink.options
+        ):
             raise SourceProblem(f"sink {sink.name} has no {option}", hint=f"WITH (format = '{kind}', {option} = '…')")
     if kind == "delta":
         return None
@@ -82,7 +86,9 @@ class TableSink:
         tables, self._tables = self._tables, []
         if tables:
             whole = pa.concat_tables(tables, promote_options="default")
-            frame = self._spark.createDataFrame(_messages(whole, self._options.get("key")) if self._format == "kafka" else _in_utc(whole))
+            frame = self._spark.createDataFrame(
+                _messages(whole, self._options.get("key")) if self._format == "kafka" else _in_utc(whole)
+            )
             self._written(frame, epoch)
 
     def truncate_after(self, epoch: int) -> None:
@@ -100,7 +106,9 @@ class TableSink:
             writer = writer.option("kafka.bootstrap.servers", self._options["servers"])
         if self._format == "delta":
             # Delta's log remembers the last version of an application: a batch that comes again is passed over.
-            writer = writer.option("txnAppId", f"{run_id(self._checkpoint)}-{self._name}").option("txnVersion", str(epoch))
+            writer = writer.option("txnAppId", f"{run_id(self._checkpoint)}-{self._name}").option(
+                "txnVersion", str(epoch)
+            )
         if self._format == "kafka":
             writer.save()
         else:
@@ -125,7 +133,8 @@ def _messages(table: pa.Table, key: str | None) -> pa.Table:
     if key is not None:
         if key not in table.column_names:
             raise SourceProblem(
-                f"results have no column {key} for the key of a topic", detail=f"columns are {', '.join(table.column_names)}"
+                f"results have no column {key} for the key of a topic",
+                detail=f"columns are {', '.join(table.column_names)}",
             )
         columns["key"] = table.column(key).cast(pa.string())
     return pa.table(columns)

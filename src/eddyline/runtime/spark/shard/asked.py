@@ -1,10 +1,12 @@
 """Requests of other processes, in a shard.
 
-Answer   `take` gets a request through a control record, in the same batch as all other shards. `answer` gives, at the end of the batch
-         whose frontier has passed the instants, the parts of the answers that this shard has; the driver merges them.
-State    Requests that wait for an instant ahead, as texts: part of the header of the shard's state. Their rows are kept.
-Limits   A request that was asked at the end of a bounded run, and waits, is refused there. After a crash a request may be answered twice;
-         the second answer replaces the first.
+Answer   `take` gets a request through a control record, in the same batch as all other shards. `answer` gives, at the
+         end of the batch whose frontier has passed the instants, the parts of the answers that this shard has; the
+         driver merges them.
+State    Requests that wait for an instant ahead, as texts: part of the header of the shard's state. Their rows are
+         kept.
+Limits   A request that was asked at the end of a bounded run, and waits, is refused there. After a crash a request may
+         be answered twice; the second answer replaces the first.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from typing import Any
 
 from eddyline.errors import EddylineError
 from eddyline.model.template import Request
-from eddyline.runtime.epoch import Outcome
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.requests import answer_parts, hold, is_ahead, release
+from eddyline.runtime.engine.epoch import Outcome
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.requests import answer_parts, hold, is_ahead, release
 
 
 class ShardAsked:
@@ -43,7 +45,11 @@ class ShardAsked:
         for token in list(self.waiting):
             try:
                 requests = self._bound(token)
-                if not closing and not self.waiting[token]["last"] and any(is_ahead(self.pipeline, request) for request in requests):
+                if (
+                    not closing
+                    and not self.waiting[token]["last"]
+                    and any(is_ahead(self.pipeline, request) for request in requests)
+                ):
                     hold(self.pipeline, token, requests)
                     continue
                 instants, parts = answer_parts(self.pipeline, requests)
@@ -56,8 +62,8 @@ class ShardAsked:
 
     def _bound(self, token: str) -> list[Request]:
         # Not at the top: a shard that is not asked does not read the language.
-        from eddyline.language.asked import bind_asks
         from eddyline.language.catalog import Catalog
+        from eddyline.language.requests.asked import bind_asks
 
         catalog = Catalog()
         for unit in self.pipeline.kinds.templates.units.values():

@@ -1,7 +1,7 @@
 """Packets of a micro-batch to the epoch of one shard.
 
-Answer   Per stream its rows in source order whatever the order in which tasks delivered them, what the whole stream brought
-         (newest time, census), and the control records, oldest first.
+Answer   Per stream its rows in source order whatever the order in which tasks delivered them, what the whole stream
+         brought (newest time, census), and the control records, oldest first.
 Limits   Copies of a row on shards that do not keep its books are taken out when they are late: the home shard reports.
 """
 
@@ -15,13 +15,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.records import BEFORE_ALL, Records
+from eddyline.model.records.records import BEFORE_ALL, Records
 from eddyline.model.schema import Stream
-from eddyline.plan.routing import HOME_BIT
-from eddyline.runtime.epoch import Arrival, Epoch
-from eddyline.runtime.newest import merged
-from eddyline.runtime.records.kinds import heartbeats_among, with_home
-from eddyline.runtime.spark.ingest.packet import CONTROL, NUMBER_COLUMN, ROUTES_COLUMN, from_blob, maker_of, records_from
+from eddyline.plan.shards.routing import HOME_BIT
+from eddyline.runtime.engine.epoch import Arrival, Epoch
+from eddyline.runtime.engine.newest import merged
+from eddyline.runtime.engine.records.kinds import heartbeats_among, with_home
+from eddyline.runtime.spark.ingest.packet import (
+    CONTROL,
+    NUMBER_COLUMN,
+    ROUTES_COLUMN,
+    from_blob,
+    maker_of,
+    records_from,
+)
 from eddyline.runtime.spark.job.layout import JobLayout
 
 
@@ -34,7 +41,9 @@ class Assembled:
     control: list[dict[str, Any]] = field(default_factory=list)
 
 
-def assemble(layout: JobLayout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()) -> Assembled:
+def assemble(
+    layout: JobLayout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()
+) -> Assembled:
     """The epoch of one shard.
 
     Args:
@@ -134,7 +143,8 @@ def _timely(rows: pa.Table, stream: Stream, bound: int | None) -> tuple[pa.Table
 
 
 def _handed(layout: JobLayout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
-    """Derived rows that shards of earlier steps have made: of each maker in the order of newest rows, the makers in theirs."""
+    """Derived rows that shards of earlier steps have made: of each maker in the order of newest rows, the makers in
+    theirs."""
     stream = layout.handed[name]
     by_maker: dict[int, list[pa.Table]] = {}
     for piece in pieces:

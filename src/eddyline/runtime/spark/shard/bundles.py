@@ -1,7 +1,8 @@
 """Blocks of a snapshot in few, large state values.
 
-Answer   What an epoch adds becomes one bundle, or several where it is large: every state call is a round trip, and a value of
-         some megabytes costs hardly more than one of a few kilobytes. A block is found by its bundle, offset and size.
+Answer   What an epoch adds becomes one bundle, or several where it is large: every state call is a round trip, and a
+         value of some megabytes costs hardly more than one of a few kilobytes. A block is found by its bundle, offset
+         and size.
 State    Which bundle holds which block; it lies in the state header.
 Limits   A bundle goes when its last block does. One that is mostly dead is left: its live blocks are written again.
 """
@@ -50,7 +51,8 @@ class Bundles:
         }
 
     def after(self, live: Mapping[str, Block], token: str) -> tuple[Bundles, dict[str, bytes]]:
-        """The bundles of the next header, and the contents of those that are new; names begin with the token of their epoch."""
+        """The bundles of the next header, and the contents of those that are new; names begin with the token of their
+        epoch."""
         kept = {name: place for name, place in self.places.items() if name in live}
         used: dict[str, int] = {}
         for place in kept.values():

@@ -1,7 +1,8 @@
 """What travels between the stateful steps of a job: packets for later steps, and parcels on their way out.
 
-Answer   `divided` separates what a shard works on from what it passes on; `onwards` and `parcel_of` give these rows the form that the
-         operator behind the step reads. `handed_packets` has the derived rows that an epoch made for later steps.
+Answer   `divided` separates what a shard works on from what it passes on; `onwards` and `parcel_of` give these rows the
+         form that the operator behind the step reads. `handed_packets` has the derived rows that an epoch made for
+         later steps.
 
              step 0: packets of its shards ─► parcels, packets of derived rows ─┐
                      packets of later steps ────────────────────────────────────┴─► step 1 ─► parcels
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import Row
 
-from eddyline.runtime.epoch import Outcome
+from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL
 from eddyline.runtime.spark.job.layout import PackedLayout
 
@@ -45,7 +46,15 @@ def onwards(row: Any, label: int) -> Row:
         found = {name: getattr(row, name, None) for name in CARRIED.names}
         return _row(found if found["kind"] is None else {**found, "shard": label})
     return _row(
-        {"shard": label, "stream": row.shard, "rows": row.rows, "blob": row.blob, "kind": row.kind, "name": row.name, "path": row.path}
+        {
+            "shard": label,
+            "stream": row.shard,
+            "rows": row.rows,
+            "blob": row.blob,
+            "kind": row.kind,
+            "name": row.name,
+            "path": row.path,
+        }
     )
 
 

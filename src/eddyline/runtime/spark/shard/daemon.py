@@ -2,8 +2,8 @@
 
 Answer   Loading NumPy, Arrow and the compiled kernels takes a worker seconds; done once before forking, every worker
          starts with them. Spark finds it by `spark.python.daemon.module`.
-Limits   Nothing here may start a thread or write to standard output: forks would inherit half of it, and Spark reads the
-         output.
+Limits   Nothing here may start a thread or write to standard output: forks would inherit half of it, and Spark reads
+         the output.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.daemon import manager
 
 warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
 
-from eddyline.runtime.memory import keep_freed_memory  # noqa: E402
+from eddyline.runtime.figures.memory import keep_freed_memory  # noqa: E402
 
 if __name__ == "__main__":
     # Workers do one thing at a time; pools of threads in each would only fight for the cores.

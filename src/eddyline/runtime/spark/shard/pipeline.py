@@ -1,9 +1,9 @@
 """What a worker keeps of one shard: a pipeline whose references get only the rows that were routed to them.
 
-Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `control` carries out the records of a batch
-         before its rows; `step` runs an epoch; `snapshot` gives what is to be kept. Queries come and go only by control
-         records, at the newest event time seen, which ticks make the same on all shards. Plans too change only by control
-         records: a shard says what it saw, the driver decides for all of them.
+Answer   `ShardPipeline.open` makes a shard's pipeline, new or as a header says; `control` carries out the records of a
+         batch before its rows; `step` runs an epoch; `snapshot` gives what is to be kept. Queries come and go only by
+         control records, at the newest event time seen, which ticks make the same on all shards. Plans too change only
+         by control records: a shard says what it saw, the driver decides for all of them.
 State    The pipeline, and the trees that its join groups were moved to.
 Limits   Queries of equal joins but different routes do not share a join: rows that meet by chance under two routings
          would repeat results.
@@ -21,32 +21,42 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.clock import WALL
-from eddyline.model.constraint import EventBook
-from eddyline.model.expression import Expression, columns_of, rename_refs
+from eddyline.model.expressions.expression import Expression, columns_of, rename_refs
+from eddyline.model.patterns.constraint import EventBook
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import Template
-from eddyline.operators.evaluate import Issues, compile_expression
+from eddyline.operators.expressions.evaluate import Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.keys import key_words
-from eddyline.plan.decided import deciding
+from eddyline.operators.stream.keys import key_words
 from eddyline.plan.lower import Lowered
-from eddyline.plan.migration import Migration, plan_document, plan_from
-from eddyline.plan.routing import Route, Routing
-from eddyline.plan.shares import book_route
-from eddyline.runtime.epoch import Epoch, Outcome
-from eddyline.runtime.figures import avoided, counts, demand, further, held_rows, operator_units, operators, stored_rows, units_of
-from eddyline.runtime.memory import without_collection
-from eddyline.runtime.newest import NewestPlaces
-from eddyline.runtime.pipeline import Pipeline
-from eddyline.runtime.planner import running_orders
+from eddyline.plan.shards.decided import deciding
+from eddyline.plan.shards.routing import Route, Routing
+from eddyline.plan.shards.shares import book_route
+from eddyline.plan.tree.migration import Migration, plan_document, plan_from
+from eddyline.runtime.engine.epoch import Epoch, Outcome
+from eddyline.runtime.engine.newest import NewestPlaces
+from eddyline.runtime.engine.pipeline import Pipeline
+from eddyline.runtime.engine.routes import Homes
+from eddyline.runtime.engine.unit import UnitFigures
+from eddyline.runtime.figures.figures import (
+    avoided,
+    counts,
+    demand,
+    further,
+    held_rows,
+    operator_units,
+    operators,
+    stored_rows,
+    units_of,
+)
+from eddyline.runtime.figures.memory import without_collection
+from eddyline.runtime.figures.response import Responses
+from eddyline.runtime.planning.planner import running_orders
 from eddyline.runtime.recovery.snapshot import Snapshot, restore, saved_queries, take_snapshot
-from eddyline.runtime.response import Responses
-from eddyline.runtime.routes import Homes
 from eddyline.runtime.spark.job.layout import JobLayout
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import version_of
 from eddyline.runtime.spark.shard.asked import ShardAsked
-from eddyline.runtime.unit import UnitFigures
 from eddyline.state.columns import Ints
 
 Load = Callable[[str], pa.Table]
@@ -66,7 +76,8 @@ class ShardEngine(Protocol):
         """stream -> the event time below which a row of the next epoch is late."""
 
     def control(self, layout: JobLayout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Carry out the control records of a batch under the layout that holds in it; what came of them, as JSON values."""
+        """Carry out the control records of a batch under the layout that holds in it; what came of them, as JSON
+        values."""
 
     def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:
         """Run an epoch; `on_part` takes results that leave it before it is done."""
@@ -86,20 +97,28 @@ class LayoutRoutes:
         self._routings = layout.routing.routings
         #: None: it is not known, as in the pipeline of the driver.
         self.shard = shard
-        self._bits: dict[str, Mapping[str, int]] = {query.name: layout.routing.bits(query.name) for query in layout.queries}
+        self._bits: dict[str, Mapping[str, int]] = {
+            query.name: layout.routing.bits(query.name) for query in layout.queries
+        }
         self._parts: dict[str, Routing] = {}
         read: set[str] = set()
         for query in layout.queries:
             routing = self._routings[query.name]
             for maker in query.makers:
                 prefix, bits = f"{maker.name}.", self._bits[query.name]
-                self._bits[maker.name] = {alias.removeprefix(prefix): bit for alias, bit in bits.items() if alias.startswith(prefix)}
+                self._bits[maker.name] = {
+                    alias.removeprefix(prefix): bit for alias, bit in bits.items() if alias.startswith(prefix)
+                }
             for part in (*query.makers, query):
                 self._parts[part.name] = routing.parts.get(part.name, routing)
                 read |= {r.source for r in part.streams if r.derived and r.alias not in self._bits[part.name]}
         self._handed, self._read = frozenset(layout.handed), frozenset(read)
         self._routes = layout.routing.routes
-        self._books = {s.book: book_route(s.book.stream, s.keys, layout.width) for stream in layout.streams for s in stream.constraints}
+        self._books = {
+            s.book: book_route(s.book.stream, s.keys, layout.width)
+            for stream in layout.streams
+            for s in stream.constraints
+        }
         self._merged = {name for name, routing in layout.routing.routings.items() if routing.merged}
 
     def routed(self, lowered: Lowered) -> Lowered:
@@ -166,7 +185,9 @@ def routed_pipeline(layout: JobLayout) -> Pipeline:
     # The driver has checked the budgets before a shard gets a query.
     pipeline.planner.refuses = False
     tables = {kept.table.name: kept for kept in layout.tables}
-    pipeline.versions.files = lambda name, digest: version_of(tables_folder(layout.checkpoint), tables[name].table, digest).rows()
+    pipeline.versions.files = lambda name, digest: version_of(
+        tables_folder(layout.checkpoint), tables[name].table, digest
+    ).rows()
     for kept in layout.tables:
         pipeline.add_table(kept.table, kept.rows(), kept.digest)
     return pipeline
@@ -317,7 +338,8 @@ class ShardPipeline:
         for name, intake in self.pipeline.intakes.items():
             fronts = [timeline.frontier for streams, timeline in self.pipeline.timelines.items() if name in streams]
             passed = [front for front in fronts if front is not None]
-            # A row that one timeline has not passed is taken there: only the copies of rows that all have passed are left out.
+            # A row that one timeline has not passed is taken there: only the copies of rows that all have passed are
+            # left out.
             lowest = min(passed) if passed and len(passed) == len(fronts) else None
             found[name] = max((b for b in (intake.horizon, lowest) if b is not None), default=None)
         return found
@@ -340,7 +362,9 @@ class ShardPipeline:
                 name: {key: value - before[1].get(name, {}).get(key, 0) for key, value in seen.items()}
                 for name, seen in operators(self.pipeline, units).items()
             },
-            "null_results": {kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()},
+            "null_results": {
+                kind: count - before[2].get(kind, 0) for kind, count in self.pipeline.issues.counts.items()
+            },
             "operator_units": operator_units(self.pipeline, units),
             "response": self._responses.drained(),
             "warnings": dict(self._warnings),
@@ -351,7 +375,13 @@ class ShardPipeline:
     def snapshot(self) -> Snapshot:
         taken = take_snapshot(self.pipeline)
         return replace(
-            taken, header={**taken.header, "moved": self.moved, "planner": self.pipeline.planner.marks(), "asked": self.asked.waiting}
+            taken,
+            header={
+                **taken.header,
+                "moved": self.moved,
+                "planner": self.pipeline.planner.marks(),
+                "asked": self.asked.waiting,
+            },
         )
 
     def statistics(self) -> dict[str, Any]:
@@ -372,7 +402,9 @@ class ShardPipeline:
             "suspended_peak": sum(edge["suspended_peak"] for edge in edges.values()),
             "demand": edges,
             "further": further(pipeline, units),
-            "versions": {name: [version.name for version in known.versions] for name, known in pipeline.versions.tables.items()},
+            "versions": {
+                name: [version.name for version in known.versions] for name, known in pipeline.versions.tables.items()
+            },
             **self._added,
         }
 

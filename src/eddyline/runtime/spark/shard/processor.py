@@ -6,9 +6,10 @@ Answer   Each micro-batch of a shard is one epoch: packets in, parcels out. The 
              token matches ─► step                        about every other time on two cores
              token differs ─► blocks from the spool, else from the state store ─► rebuild ─► step
 
-State    One map, `values`, from names to bytes: `header` (token, places of the live blocks, the pipeline's own header) and the bundles
-         (Arrow IPC blobs in a row). Every state call is a round trip, and every state variable costs each task about ten
-         milliseconds to open, so there is one, and an epoch writes what is new, removes what is gone, and the header.
+State    One map, `values`, from names to bytes: `header` (token, places of the live blocks, the pipeline's own header)
+         and the bundles (Arrow IPC blobs in a row). Every state call is a round trip, and every state variable costs
+         each task about ten milliseconds to open, so there is one, and an epoch writes what is new, removes what is
+         gone, and the header.
 Limits   A failed attempt leaves a pipeline whose token is in no committed header: it is never used again.
 """
 
@@ -27,7 +28,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructType
 
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.memory import resident_bytes
+from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.spark.ingest.packet import from_blob
 from eddyline.runtime.spark.job.failure import reported
@@ -51,14 +52,16 @@ _HEADER = ("header",)
 
 #: (first layout of the run, checkpoint, shard) -> (token, pipeline), most recently used last.
 _PIPELINES: OrderedDict[tuple[str, str, int], tuple[str, ShardEngine]] = OrderedDict()
-#: A worker serves few shards of each step at a time; the pipelines of others would be stale copies that only hold memory.
+#: A worker serves few shards of each step at a time; the pipelines of others would be stale copies that only hold
+#: memory.
 _MOST_PIPELINES = 4
 
 
 class ShardProcessor(StatefulProcessor):
     def __init__(self, packed: PackedLayout, step: int = 0, steps: int = 1):
         self.packed = packed
-        #: Which of the stateful steps of the job this is. What it gets for other steps, and parcels of earlier ones, it passes on.
+        #: Which of the stateful steps of the job this is. What it gets for other steps, and parcels of earlier ones, it
+        #: passes on.
         self.step, self.steps = step, steps
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -78,14 +81,22 @@ class ShardProcessor(StatefulProcessor):
         with reported(f"shard {shard} of {layout.shards}"):
             made = self._epoch(layout, shard, batch, packets) if packets else ()
             for row in (*others, *made):
-                yield parcel_of(row) if self.step == self.steps - 1 else onwards(row, layout.labels[(shard + layout.width) % layout.shards])
+                yield (
+                    parcel_of(row)
+                    if self.step == self.steps - 1
+                    else onwards(row, layout.labels[(shard + layout.width) % layout.shards])
+                )
 
     def close(self) -> None:
         """The pipeline stays in the worker for the next batch."""
 
-    def open_engine(self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]) -> ShardEngine:
-        """What a worker keeps of a shard. The class is named here, by code that Spark carries to its workers, and in no folder."""
-        # Not at the top: the processes in which Spark plans load processors too, and the engine takes a second that they have no use for.
+    def open_engine(
+        self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]
+    ) -> ShardEngine:
+        """What a worker keeps of a shard. The class is named here, by code that Spark carries to its workers, and in no
+        folder."""
+        # Not at the top: the processes in which Spark plans load processors too, and the engine takes a second that
+        # they have no use for.
         from eddyline.runtime.spark.shard.pipeline import ShardPipeline
 
         return ShardPipeline.open(layout, header, load)
@@ -99,7 +110,9 @@ class ShardProcessor(StatefulProcessor):
         assembled = assemble(layout, packets, pipeline.bounds(), idle)
         clock.append(time.perf_counter())
         changed = pipeline.control(layout, assembled.control)
-        shelf = Shelf(layout, shard, batch, {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)})
+        shelf = Shelf(
+            layout, shard, batch, {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
+        )
         outcome = pipeline.step(assembled.epoch, shelf.take)
         clock.append(time.perf_counter())
         written = self._persist(layout, shard, pipeline, bundles, assembled.epoch.idle, spool)
@@ -117,7 +130,9 @@ class ShardProcessor(StatefulProcessor):
             "bytes_written": written,
             "spool_failures": spool.failures,
             "worker_bytes": resident_bytes(),
-            "seconds": dict(zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)),
+            "seconds": dict(
+                zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)
+            ),
             "statistics": pipeline.statistics(),
             "seen": pipeline.observed(),
             "asked": outcome.asked,
@@ -175,7 +190,9 @@ class ShardProcessor(StatefulProcessor):
             raise _damaged(shard, f"block {name}", "the checksum does not fit the content")
         return content
 
-    def _persist(self, layout: JobLayout, shard: int, pipeline: ShardEngine, old: Bundles, idle: frozenset[str], spool: Spool) -> int:
+    def _persist(
+        self, layout: JobLayout, shard: int, pipeline: ShardEngine, old: Bundles, idle: frozenset[str], spool: Spool
+    ) -> int:
         """Write what is new, remove what is gone, and only then let the pipeline be found again."""
         token = uuid.uuid4().hex
         snapshot = pipeline.snapshot()
@@ -196,7 +213,9 @@ class ShardProcessor(StatefulProcessor):
 
 def _damaged(shard: int, what: str, problem: str) -> CheckpointProblem:
     return CheckpointProblem(
-        f"the state of shard {shard} is damaged", detail=f"{what}, in the folder state of the checkpoint; {problem}", hint=RESTORE
+        f"the state of shard {shard} is damaged",
+        detail=f"{what}, in the folder state of the checkpoint; {problem}",
+        hint=RESTORE,
     )
 
 

@@ -2,10 +2,10 @@
 
 Answer   A bundle of segments is a file named after it and the token of the epoch that wrote it; `load` maps it into
          memory and checks its length and checksum. Anything that does not fit is not there: the state store has it.
-State    One folder per checkpoint, for its owner alone, and in it one per shard. All processes of a job hold the lock of its folder; the
-         next process of any job removes folders that no process holds.
-Limits   Never the truth: a full disk or a lost folder costs time only. A folder that is a symbolic link, or that another user
-         owns, is not used.
+State    One folder per checkpoint, for its owner alone, and in it one per shard. All processes of a job hold the lock
+         of its folder; the next process of any job removes folders that no process holds.
+Limits   Never the truth: a full disk or a lost folder costs time only. A folder that is a symbolic link, or that
+         another user owns, is not used.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def spool_folder(checkpoint: str) -> str:
 
 # -- folders of jobs
 
-#: Folder -> the open lock file of this process. Shared: all processes of a job hold it, and it goes with the last of them.
+#: Folder -> the open lock file of this process. Shared: all processes of a job hold it, and it goes with the last of
+#: them.
 _HELD: dict[str, int] = {}
 
 
@@ -166,7 +167,8 @@ def _made_base(base: str) -> bool:
 
 
 def _made_private(folder: str) -> bool:
-    """Make a folder that only this user can enter; False: another user could have made what is there, or it cannot be made."""
+    """Make a folder that only this user can enter; False: another user could have made what is there, or it cannot be
+    made."""
     with contextlib.suppress(OSError):
         os.mkdir(folder, 0o700)
     return _is_private(folder)

@@ -1,0 +1,1 @@
+"""`eddyline lab TOOL …`: tools for research."""

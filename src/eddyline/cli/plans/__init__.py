@@ -1,0 +1,1 @@
+"""Commands that read a job or a graph and run nothing."""

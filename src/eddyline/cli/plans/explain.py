@@ -1,0 +1,52 @@
+"""`eddyline explain job.sql [--rules] [--shards N]`: how each query would be answered, and how its rows find shards on
+Spark."""
+
+from __future__ import annotations
+
+import argparse
+
+from eddyline.cli.jobs import read_job
+from eddyline.errors import UserError
+from eddyline.language import bind_script
+from eddyline.model.query import BoundQuery
+from eddyline.plan.rewrite import rewrite
+from eddyline.plan.shards.shares import books_of, declared_rates, route_all
+from eddyline.plan.template_text import plan_text
+from eddyline.runtime.front.workflows import workflow_rules
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("explain", help="show how each query of a job would be answered")
+    parser.add_argument("job", help="job file")
+    parser.add_argument("--rules", action="store_true", help="show what each rewrite rule changed")
+    parser.add_argument(
+        "--shards", type=int, metavar="N", help="show how rows find N shards on Spark (default: what the job sets)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    job = bind_script(read_job(args.job), workflows=workflow_rules)
+    if args.shards is not None and args.shards < 1:
+        raise UserError(f"a job cannot have {args.shards} shards", hint="--shards takes 1 or more")
+    known = {query.name for query in job.queries}
+    # EXPLAIN SELECT … in the job asks about a query that has no name of its own.
+    queries = (*job.queries, *(request.query for request in job.explains if request.query.name not in known))
+    shards = args.shards or job.settings.shards
+    routing = (
+        route_all(
+            queries, [s.name for s in job.streams], declared_rates(job.streams), shards, books=books_of(job.streams)
+        )
+        if shards
+        else None
+    )
+    for query in queries:
+        if args.rules and query.pattern is None and type(query) is BoundQuery:
+            for trace in rewrite(query)[1]:
+                if trace.changed:
+                    print(trace)
+        print(plan_text(query, {**job.catalog.streams, **job.catalog.tables}))
+        if routing is not None:
+            print(routing.routings[query.name].explain())
+        print()
+    return 0

@@ -1,0 +1,74 @@
+"""`eddyline dashboard --job DIR`: a page about a job that runs elsewhere, or that has ended.
+
+Answer   DIR is the checkpoint folder of the job: the job writes its reports there. One line is printed: the address
+         with its token.
+Limits   A job that starts again on the same folder is shown as soon as it writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from types import FrameType
+
+from eddyline.dashboard.server import check_installed, read_address, serve
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.session import Session
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("dashboard", help="serve a page about a job, beside it or after it has ended")
+    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+    add_dashboard_options(parser, "--port", "where the page is served (default: a free port of 127.0.0.1)")
+    parser.set_defaults(run=run)
+
+
+def add_dashboard_options(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """The options of every command that serves a page."""
+    parser.add_argument(name, metavar="[HOST:]PORT", help=text)
+    parser.add_argument(
+        "--dashboard-token-file",
+        metavar="FILE",
+        help="take the token from FILE; needed for a HOST that others can reach",
+    )
+    parser.add_argument("--dashboard-readonly", action="store_true", help="the page adds, drops and asks nothing")
+
+
+def check_dashboard(args: argparse.Namespace) -> None:
+    """Refuse an address that cannot be read, before a job runs."""
+    if args.dashboard is not None:
+        read_address(args.dashboard)
+        check_installed()
+
+
+def serve_dashboard(session: Session, args: argparse.Namespace) -> None:
+    """Serve the page of a session if the options ask for it."""
+    if args.dashboard is not None:
+        host, port = read_address(args.dashboard)
+        address = session.dashboard(
+            port, host=host, token_file=args.dashboard_token_file, readonly=args.dashboard_readonly
+        )
+        print(f"dashboard: {address}", flush=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    # Refuses a folder that is no job's.
+    ControlFolder(args.job).catalog()
+    host, port = read_address(args.port or "0")
+    server = serve(args.job, host, port, token_file=args.dashboard_token_file, readonly=args.dashboard_readonly)
+    server.start()
+    print(server.line, flush=True)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        server.stop()
+    return 0

@@ -1,0 +1,99 @@
+"""`eddyline request --job DIR "dst, bytes FROM traffic WHERE …"`: ask a template of a running job.
+
+Answer   DIR is the checkpoint folder of the job. The request travels as a control record, and the job writes the answer
+         whole. A mistake in it is reported here, before the job reads the record. With `--file` the requests of a file
+         are answered together, at one moment.
+Limits   A job that has stopped is refused; `--timeout` ends the waiting for an instant ahead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+
+import pyarrow as pa
+import pyarrow.csv
+
+from eddyline.cli.jobs import read_job
+from eddyline.errors import UserError
+from eddyline.language import Job
+from eddyline.language.requests.asked import bind_asks, parse_asks
+from eddyline.language.requests.templates import bind_ask
+from eddyline.runtime.control.answers import check_running, wait_for
+from eddyline.runtime.control.control import ControlFolder, planned_job
+from eddyline.runtime.control.control_record import request_record
+
+#: Rows of an answer that are shown as a table.
+_SHOWN = 1_000
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("request", help="ask a template of a running job")
+    parser.add_argument(
+        "text", nargs="?", metavar="REQUEST", help="for example: dst, bytes FROM traffic WHERE src = '10.0.0.1'"
+    )
+    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+    parser.add_argument("--file", metavar="F", help="a file with requests, each ended by ;")
+    parser.add_argument("--as-of", metavar="T", help="the instant, for requests without AS OF")
+    parser.add_argument(
+        "--timeout", type=float, metavar="S", help="seconds to wait for the answer (default: as long as the job runs)"
+    )
+    parser.add_argument(
+        "--format", choices=("table", "csv", "jsonl"), default="table", help="how answers are printed (default: table)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.timeout is not None and not args.timeout >= 0:
+        raise UserError(f"--timeout cannot be {args.timeout}", hint="seconds, 0 or more")
+    folder = ControlFolder(args.job)
+    texts = _texts(args, planned_job(folder))
+    check_running(args.job)
+    token = uuid.uuid4().hex
+    until = None if args.timeout is None else time.time() + args.timeout
+    folder.append(request_record(token, texts, args.as_of, until))
+    tables = wait_for(args.job, folder.folder, token, args.timeout)
+    for number, table in enumerate(tables):
+        _print(table, texts[number], args.format, first=number == 0)
+    return 0
+
+
+def _texts(args: argparse.Namespace, job: Job) -> list[str]:
+    """What is asked, checked against the job."""
+    given = ([args.text] if args.text is not None else []) + ([read_job(args.file)] if args.file is not None else [])
+    if not given:
+        raise UserError("there is no request", hint='eddyline request --job DIR "column, … FROM template", or --file F')
+    asks = [ask for text in given for ask in parse_asks(text)]
+    for ask in asks:
+        # A mistake is shown with its place in the text that was given.
+        bind_ask(ask, job.catalog)
+    texts = [ask.text for ask in asks]
+    bind_asks(texts, args.as_of, job.catalog)
+    return texts
+
+
+def _print(table: pa.Table, text: str, form: str, first: bool) -> None:
+    if form == "table":
+        from rich.console import Console
+
+        from eddyline.connectors.results.sinks import as_rich
+
+        # Outside a terminal a table is as wide as its contents.
+        console = Console() if sys.stdout.isatty() else Console(width=200)
+        console.print(as_rich(table, " ".join(text.split()), _SHOWN))
+        return
+    sys.stdout.flush()
+    out = sys.stdout.buffer
+    if form == "csv":
+        if not first:
+            out.write(b"\n")
+        pyarrow.csv.write_csv(table, out)
+    else:
+        from eddyline.connectors.formats.encoders import json_lines
+
+        for batch in table.to_batches():
+            out.write(json_lines(batch))
+    out.flush()

@@ -1,0 +1,127 @@
+"""`eddyline top --job DIR`: the overview and the queries of a job on a terminal, live.
+
+Answer   DIR is the checkpoint folder of the job. On a terminal the picture is drawn anew every second until Ctrl-C ends
+         it; elsewhere, and with `--once`, it is printed once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from eddyline.cli.progress import moment
+from eddyline.dashboard.feed import Feed
+from eddyline.dashboard.views import overview, queries
+from eddyline.model.clock import WALL
+from eddyline.runtime.control.control import ControlFolder
+
+_SECONDS = 1.0
+#: Lines that the overview takes, and queries that are shown where the height is not known.
+_OVERVIEW, _QUERIES = 14, 40
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("top", help="show a job on the terminal, live")
+    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+    parser.add_argument(
+        "--sort",
+        choices=("rate", "results", "share", "name"),
+        default="rate",
+        help="order of the queries (default: rate)",
+    )
+    parser.add_argument("--once", action="store_true", help="print it once")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    ControlFolder(args.job).catalog()
+    feed, console = Feed(args.job), Console()
+    feed.look()
+    if args.once or not console.is_terminal:
+        console.print(picture(feed, args.sort, _QUERIES))
+        return 0
+    with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            feed.look()
+            live.update(picture(feed, args.sort, max(3, console.height - _OVERVIEW)), refresh=True)
+            WALL.sleep(_SECONDS)
+    return 0
+
+
+def picture(feed: Feed, sort: str, most: int) -> Group:
+    seen = overview(feed)
+    if not seen["sequence"]:
+        return Group(Text("the job has written no report yet"))
+    state = (
+        "running" if seen["running"] else seen["state_of_job"] if seen["state_of_job"] != "running" else "not running"
+    )
+    head = Text(
+        f"{seen['engine']} job, {state}, {seen['queries']:,} queries, report of {moment(int(seen['written'] * 1e6))}",
+        "bold",
+    )
+    parts: list[Any] = [head, _figures(feed, seen), _streams(feed, seen), _queries(feed, sort, most)]
+    return Group(*([*parts, Text(str(seen["error"]), "red")] if seen["error"] else parts))
+
+
+def _figures(feed: Feed, seen: dict[str, Any]) -> Table:
+    rate = feed.rate(lambda one: sum(one["stats"]["rows_in"].values()))
+    made = feed.rate(lambda one: sum(one["stats"]["results"].values()))
+    figures = {
+        "rows": f"{sum(seen['rows_in'].values()):,}",
+        "rows/s": _number(rate),
+        "results": f"{seen['results']:,}",
+        "results/s": _number(made),
+        "frontier": moment(seen["frontier"]),
+        "stored rows": f"{seen['state']['rows']:,}",
+        "state MB": f"{seen['state']['bytes'] / 1e6:,.1f}",
+        "memory MB": f"{seen['memory_bytes'] / 1e6:,.0f}",
+        "epochs": f"{seen['epochs']:,}",
+        "median ms": f"{seen['epoch_times']['median'] * 1e3:,.1f}",
+    }
+    table = Table(*figures)
+    table.add_row(*figures.values())
+    return table
+
+
+def _streams(feed: Feed, seen: dict[str, Any]) -> Table:
+    table = Table("stream", "rows", "rows/s", "newest", "late", "bad", "")
+    for name, rows in list(seen["rows_in"].items())[:4]:
+        rate = feed.rate(lambda one, name=name: one["stats"]["rows_in"].get(name))  # type: ignore[misc]
+        holds = "holds the frontier back" if seen["held_by"] == name else ""
+        newest = moment(seen["streams"][name]["newest"])
+        table.add_row(
+            Text(name), f"{rows:,}", _number(rate), newest, f"{seen['late'][name]:,}", f"{seen['bad'][name]:,}", holds
+        )
+    return table
+
+
+def _queries(feed: Feed, sort: str, most: int) -> Table:
+    found = queries(feed)
+    table = Table("query", "results", "results/s", "mean ms", "p95 ms", "share", "state")
+    order = range(len(found["names"]))
+    if sort == "name":
+        ordered = sorted(order, key=lambda n: found["names"][n])
+    else:
+        ordered = sorted(order, key=lambda n: -(found[sort][n] or 0))
+    for n in ordered[:most]:
+        times = [_number(None if found[key][n] is None else found[key][n] * 1e3) for key in ("mean", "p95")]
+        share = "" if found["share"][n] is None else f"{100 * found['share'][n]:.1f} %"
+        table.add_row(
+            Text(found["names"][n]),
+            f"{found['results'][n]:,}",
+            _number(found["rate"][n]),
+            *times,
+            share,
+            found["state"][n],
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"

@@ -1,0 +1,1 @@
+"""Which files a stream reads, in which order, and how far it has come in them."""

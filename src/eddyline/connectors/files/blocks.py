@@ -1,0 +1,66 @@
+"""What every file reader yields: runs of records in file order.
+
+Answer   A block is a run of records, each of which became a row or a bad row. Records are numbered from 0 in their
+         file, so that a position is exact: (file, number of records taken).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
+from eddyline.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBlock:
+    #: Number of the first record in the file, from 0, and how many records there are.
+    first: int
+    count: int
+    #: The records that became rows, as the file has them.
+    rows: pa.Table | None = None
+    #: The others, as ready-made bad rows.
+    bad: pa.Table | None = None
+    #: Number of each of `rows` in the file, from 1, for reasons; None: they follow one another from `first`.
+    numbers: np.ndarray | None = None
+    #: Where there are rows and bad rows: which records, counted within the block, each of them is.
+    places: np.ndarray | None = None
+    bad_places: np.ndarray | None = None
+    #: What `numbers` count.
+    unit: str = "row"
+    #: The file ends with this block: what follows cannot be read.
+    last: bool = False
+    #: Declared columns that no query reads were left out, because none of their values could make a row bad.
+    projected: bool = False
+
+    def part(self, offset: int, count: int) -> RecordBlock:
+        """Some of its records, without copying."""
+        cut = replace(self, first=self.first + offset, count=count)
+        if self.places is None or self.bad_places is None:
+            return cut._within(offset, offset + count, offset, offset + count)
+        low, high = np.searchsorted(self.places, (offset, offset + count)).tolist()
+        bad_low, bad_high = np.searchsorted(self.bad_places, (offset, offset + count)).tolist()
+        cut = replace(cut, places=self.places[low:high] - offset, bad_places=self.bad_places[bad_low:bad_high] - offset)
+        return cut._within(low, high, bad_low, bad_high)
+
+    def _within(self, low: int, high: int, bad_low: int, bad_high: int) -> RecordBlock:
+        return replace(
+            self,
+            rows=None if self.rows is None else self.rows.slice(low, high - low),
+            numbers=None if self.numbers is None else self.numbers[low:high],
+            bad=None if self.bad is None else self.bad.slice(bad_low, bad_high - bad_low),
+        )
+
+
+class FileReader(Protocol):
+    """Reads one file. An unreadable rest is one `bad` block that names the file; nothing is raised."""
+
+    def __call__(
+        self, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None, marks: FileMarks = UNMARKED
+    ) -> Iterator[RecordBlock]: ...

@@ -1,0 +1,406 @@
+"""Streams and tables from files.
+
+Answer   `open_source` gives the rows of a stream's files in name order, then row order, in chunks of any size; the
+         position after each read is exact, so that a resumed run continues with the very next row. `read_table` reads a
+         static table.
+State    The files read out (`file_log.py`), and the record that comes next in the current one.
+Limits   Every file is read once, also one that appears later with a name before those already read; one that changes
+         after it was read is warned of. While following, a file that cannot be opened is tried again until it has not
+         changed for a while; then it is one bad row. What is no regular file is a bad row without being opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from eddyline.connectors.base import Chunk, Position, Source
+from eddyline.connectors.files.ahead import read_ahead
+from eddyline.connectors.files.blocks import FileReader, RecordBlock
+from eddyline.connectors.files.file_log import SeenFile, TakenFiles
+from eddyline.connectors.files.finding import Finder, check_path, list_files
+from eddyline.connectors.files.listing import DataFile, required_path
+from eddyline.connectors.files.watch import FileWatch, seen, warn_of
+from eddyline.connectors.formats.conform import bad_row, conform, find_column, target_of, wanted_columns
+from eddyline.connectors.formats.parquet import PLAIN, first_line, read_parquet
+from eddyline.connectors.formats.text import read_csv, read_json
+from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks, Marks
+from eddyline.errors import CheckpointProblem, SourceProblem
+from eddyline.model.clock import WALL, Clock
+from eddyline.model.schema import Schema, Stream, Table
+from eddyline.tuning import InputTuning
+
+FORMATS = ("parquet", "csv", "jsonl", "json")
+
+
+def open_source(
+    stream: Stream,
+    columns: Iterable[str] | None = None,
+    follow: bool = False,
+    clock: Clock = WALL,
+    tuning: InputTuning = PLAIN,
+) -> Source:
+    """The source that a stream's options describe.
+
+    Args:
+        stream: options `format` (parquet, csv, jsonl, json) and `path`; for csv also `delimiter`, `header`,
+        `multiline`. columns: those that queries need; None: all. Time and sequence always come along.
+        follow: keep looking for new files; otherwise the files that are there now are read once.
+        clock: says when to look again.
+        tuning: how much is read at once, and how often the source looks.
+    """
+    path, reader = checked_source(stream, follow, tuning)
+    return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock, tuning)
+
+
+def checked_source(stream: Stream, follow: bool = False, tuning: InputTuning = PLAIN) -> tuple[str, FileReader]:
+    """The path of a stream and what reads its files.
+
+    Raises:
+        SourceProblem: an option has a value that it does not take, or the path means nothing.
+    """
+    what = f"stream {stream.name}"
+    path = required_path(stream.options, what)
+    reader = _reader(stream.options, what, tuning)
+    check_path(path, what, follow=follow)
+    return path, reader
+
+
+def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
+    """A static table, whole. Rows that cannot be read stop the job: there is no later moment to notice them."""
+    what = f"table {table.name}"
+    path = required_path(table.options, what)
+    reader = _reader(table.options, what)
+    check_path(path, what)
+    pieces: list[pa.Table] = []
+    for file in list_files(path):
+        own = UNMARKED if marks is None else marks.of(file.path)
+        for block in reader(file, table.schema, 0, None, own):
+            chunk = _conformed(block, file, table, None, own)
+            if chunk.bad is not None and chunk.bad.num_rows:
+                reason = chunk.bad.column("_reason")[0].as_py().removeprefix("bad: ")
+                raise SourceProblem(
+                    f"{what} cannot be read", detail=reason, hint="correct the file or the declared types"
+                )
+            pieces.append(chunk.rows)
+    target = target_of(table.schema)
+    return pa.concat_tables(pieces).combine_chunks() if pieces else target.empty_table()
+
+
+def read_chunks(stream: Stream, file: DataFile, first: int = 0, marks: FileMarks = UNMARKED) -> Iterator[Chunk]:
+    """One file of a stream from a record on, a stretch at a time: for drivers that keep order and positions
+    themselves."""
+    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None, marks):
+        yield _conformed(block, file, stream, None, marks)
+
+
+def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning, marks: FileMarks = UNMARKED) -> bool:
+    """Whether a file seems to be still in the writing: it changed a moment ago, and its beginning cannot be read."""
+    if not _is_young(file, tuning):
+        return False
+    first = next(_reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None, marks), None)
+    return first is not None and first.last and first.first == 0
+
+
+def _reader(options: Any, what: str, tuning: InputTuning = PLAIN) -> FileReader:
+    return partial(_read_regular, partial(_reader_of_format(options, what), tuning=tuning))
+
+
+def _read_regular(
+    reader: Callable[..., Iterator[RecordBlock]],
+    file: DataFile,
+    schema: Schema,
+    first: int,
+    columns: frozenset[str] | None,
+    marks: FileMarks = UNMARKED,
+) -> Iterator[RecordBlock]:
+    """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for
+    ever."""
+    try:
+        problem = "" if stat.S_ISREG(os.stat(file.path).st_mode) else "it is no regular file"
+    except (OSError, ValueError) as found:
+        problem = first_line(found)
+    if problem:
+        return iter([RecordBlock(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
+    return reader(file, schema, first, columns, marks=marks)
+
+
+def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[RecordBlock]]:
+    name = str(options.get("format", "parquet")).strip().lower()
+    if name == "parquet":
+        return read_parquet
+    if name == "csv":
+        delimiter = str(options.get("delimiter", ","))
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+        if len(delimiter) != 1:
+            raise SourceProblem(
+                f"{what} has the delimiter {delimiter!r}", hint="a delimiter is one character, or 'tab'"
+            )
+        return partial(
+            read_csv,
+            delimiter=delimiter,
+            header=_flag(options, "header", True),
+            multiline=_flag(options, "multiline", False),
+        )
+    if name in ("jsonl", "json"):
+        return partial(read_json, document=name == "json")
+    raise SourceProblem(f"{what} has the unknown format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
+
+
+def _flag(options: Any, name: str, default: bool) -> bool:
+    text = str(options.get(name, default)).strip().lower()
+    if text not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+        raise SourceProblem(f"option {name} does not take {text!r}", hint="'true' or 'false'")
+    return text in ("true", "yes", "on", "1")
+
+
+class FileSource:
+    """Rows of a stream's files. See the head of this file."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        path: str,
+        reader: FileReader,
+        columns: frozenset[str] | None,
+        follow: bool,
+        clock: Clock,
+        tuning: InputTuning,
+    ):
+        self.stream = stream
+        self._tuning = tuning
+        self._clock = clock
+        self.bounded = not follow
+        self._path = path
+        self._reader = reader
+        self._columns = columns
+        self._finder = Finder(path, clock, tuning)
+        #: What this process is parsing; None: a later one will not ask.
+        self.marks: Marks | None = None
+        #: Files read out; never read again.
+        self._taken = TakenFiles(tuning)
+        self._watch = FileWatch(
+            stream.name, lambda name: self._finder.path_of(name), clock=clock, seconds=tuning.watch_seconds
+        )
+        #: Known files not yet read out, in name order; the first one may be begun.
+        self._waiting: list[DataFile] = []
+        #: Records of the first waiting file that have been handed out.
+        self._row = 0
+        #: That file as it was when reading began.
+        self._begun: SeenFile | None = None
+        self._blocks: Iterator[RecordBlock] | None = None
+        #: What is left of the block read last.
+        self._rest: RecordBlock | None = None
+        self._next_look = float("-inf")
+        self._empty = target_of(stream.schema, columns).empty_table()
+        self._look()
+
+    @property
+    def finished(self) -> bool:
+        if self.bounded and self._rest is None:
+            self._fill()
+        return self.bounded and self._rest is None
+
+    def read(self, max_rows: int) -> Chunk | None:
+        rows: list[pa.Table] = []
+        bad: list[pa.Table] = []
+        left = max_rows
+        while left > 0 and self._fill():
+            chunk = self._take(left)
+            left -= chunk.num_rows
+            if chunk.rows.num_rows:
+                rows.append(chunk.rows)
+            if chunk.bad is not None:
+                bad.append(chunk.bad)
+        if left == max_rows:
+            return None
+        whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else self._empty
+        return Chunk(whole, pa.concat_tables(bad) if bad else None)
+
+    def position(self) -> dict[str, Any]:
+        begun = self._begun if self._row else None
+        return {
+            "files": self._taken.count,
+            "file": begun and begun.name,
+            "row": self._row if begun else 0,
+            "begun": begun and [*begun[1:]],
+        }
+
+    def keep_log(self, folder: str) -> None:
+        self._taken.keep_log(folder)
+
+    def saved(self, position: Position) -> dict[str, Any]:
+        return {**position, **self._taken.saved(position["files"])}
+
+    def seek(self, position: Position) -> None:
+        self._drop()
+        self._taken.restore(position)
+        self._finder = Finder(self._path, self._clock, self._tuning)
+        self._waiting = []
+        self._next_look = float("-inf")
+        self._look()
+        self._row, self._begun = 0, None
+        self._watch.look(self._taken.newest, now=True)
+        if position["file"] is not None:
+            self._row = int(position["row"])
+            self._begin_with(position["file"])
+            self._begun = seen(position["file"], self._waiting[0].path)
+            if position.get("begun") not in (None, [*self._begun[1:]]):
+                warn_of(self.stream.name, [self._begun.name])
+
+    def _begin_with(self, name: str | None) -> None:
+        """The begun file, if there is one, is finished first, whatever has appeared before it in name order."""
+        if name is None:
+            return
+        index = next((i for i, f in enumerate(self._waiting) if f.name == name), None)
+        if index is None:
+            raise CheckpointProblem(
+                f"stream {self.stream.name} cannot continue: {name} is gone",
+                detail=f"{self._row} of its rows were read before the checkpoint",
+                hint=f"put the file back under {self._path}, or begin without the checkpoint",
+            )
+        self._waiting.insert(0, self._waiting.pop(index))
+
+    def close(self) -> None:
+        self._drop()
+        self._waiting = []
+
+    def go_on(self) -> None:
+        self._finder = Finder(self._path, self._clock, self._tuning)
+        self._next_look = float("-inf")
+        self._look()
+        self._begin_with(self._begun.name if self._row and self._begun is not None else None)
+
+    def _drop(self) -> None:
+        self._blocks = None
+        self._rest = None
+
+    def _look(self) -> None:
+        """Look for files not yet known; while following, not more often than the poll interval."""
+        now = self._clock.now()
+        if now < self._next_look:
+            return
+        self._next_look = now + self._tuning.poll_seconds
+        known = {f.name for f in self._waiting}
+        fresh = [f for f in self._finder.look() if f.name not in known and f.name not in self._taken]
+        begun = self._waiting[:1] if self._blocks is not None or self._row else []
+        self._waiting = begun + sorted(self._waiting[len(begun) :] + fresh, key=lambda f: f.name)
+
+    def _fill(self) -> bool:
+        """Have something in `_rest`; False: nothing is there at the moment."""
+        while self._rest is None:
+            if not self._waiting:
+                if not self.bounded:
+                    self._look()
+                    self._watch.look(self._taken.newest)
+                if not self._waiting:
+                    return False
+            file = self._waiting[0]
+            if self._blocks is None:
+                self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
+                blocks = self._reader(file, self.stream.schema, self._row, self._columns, self._marks_of(file))
+                # A file of several blocks is read while its rows are worked on; for a small one a second thread is not
+                # worth its cost.
+                self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
+            block = next(self._blocks, None)
+            if (
+                block is not None
+                and not self.bounded
+                and block.last
+                and block.first == 0
+                and _is_young(file, self._tuning)
+            ):
+                self._blocks = None
+                return False
+            if block is None:
+                self._finish()
+            elif block.count:
+                self._rest = block
+        return True
+
+    def _finish(self) -> None:
+        name = self._waiting.pop(0).name
+        self._taken.add(self._begun if self._begun is not None else SeenFile(name, 0, 0))
+        self._row, self._begun = 0, None
+        self._blocks = None
+
+    def _take(self, count: int) -> Chunk:
+        block = self._rest
+        assert block is not None
+        count = min(count, block.count)
+        self._rest = block.part(count, block.count - count) if count < block.count else None
+        self._row += count
+        file, part = self._waiting[0], block.part(0, count)
+        chunk = _conformed(part, file, self.stream, self._columns, self._marks_of(file))
+        if chunk.bad is not None and part.projected:
+            # Nothing of a bad row may be lost: read it again with all its columns.
+            chunk = Chunk(chunk.rows, self._bad_in_full(file, part))
+        if block.last and self._rest is None:
+            self._finish()
+        return chunk
+
+    def _marks_of(self, file: DataFile) -> FileMarks:
+        return UNMARKED if self.marks is None else self.marks.of(file.path)
+
+    def _bad_in_full(self, file: DataFile, part: RecordBlock) -> pa.Table:
+        left, found = part.count, []
+        marks = self._marks_of(file)
+        for block in self._reader(file, self.stream.schema, part.first, None, marks):
+            again = block.part(0, min(left, block.count))
+            left -= again.count
+            bad = _conformed(again, file, self.stream, None, marks).bad
+            if bad is not None:
+                found.append(bad)
+            if left == 0:
+                break
+        return pa.concat_tables(found)
+
+
+def _is_young(file: DataFile, tuning: InputTuning) -> bool:
+    """Whether a file changed a moment ago: where it is broken from its start it may still be in the writing."""
+    try:
+        return abs(time.time() - os.stat(file.path).st_mtime) < tuning.settle_seconds
+    except OSError:
+        return False
+
+
+def _conformed(
+    block: RecordBlock,
+    file: DataFile,
+    target: Stream | Table,
+    columns: frozenset[str] | None,
+    marks: FileMarks = UNMARKED,
+) -> Chunk:
+    if block.rows is None:
+        return Chunk(target_of(target.schema, columns).empty_table(), block.bad)
+    rows = _with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
+    read = columns if block.projected else None
+    with marks.parsing(block.first, block.count):
+        chunk = conform(rows, target, file.shown, block.first, columns=read, numbers=block.numbers, unit=block.unit)
+    if columns is not None and not block.projected:
+        chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
+    if block.bad is None or block.bad.num_rows == 0:
+        return chunk
+    # Within a chunk, lines that are no rows come before rows that do not fit; the reasons say which line each is.
+    return Chunk(chunk.rows, block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))
+
+
+def _with_partitions(rows: pa.Table, file: DataFile, schema: Schema) -> pa.Table:
+    """The rows with the declared columns that hive-style folders give; what the file itself has wins."""
+    for name, text in file.partitions.items():
+        column = schema.find(name)
+        if column is None or find_column(rows.column_names, column.name) >= 0:
+            continue
+        value = pa.scalar(text, pa.string())
+        try:
+            value = value.cast(column.type.arrow)
+        except pa.ArrowInvalid:
+            value = pa.scalar(text, pa.string())  # every row of the file is bad, with this text in its reason
+        rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
+    return rows

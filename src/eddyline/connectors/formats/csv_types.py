@@ -1,0 +1,88 @@
+"""Types of CSV values, given while they are parsed.
+
+Answer   A stretch of records whose values all fit their declaration comes with the declared types at once, equal to
+         what `conform` makes of their text; of any other stretch nothing comes, and its values are taken as text.
+         Columns of text that no query reads are left out.
+State    A file in which a stretch did not fit is not tried again.
+Limits   Only where no column has another type than STRING, integers, DOUBLE, DATE and TIMESTAMP. What Arrow reads
+         directly is what it casts from text, but for numbers such as 0x10 and nan(1), which are looked for. A stretch
+         with a null time, or with one before the year 1, is taken as text: it may have a bad row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from eddyline.connectors.formats.conform import EARLIEST, find_column
+from eddyline.connectors.formats.lines import Lines
+from eddyline.model.schema import Schema
+
+#: Types that Arrow's parser may give.
+_DIRECT = ("INT", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP")
+
+
+class Typed:
+    """What the parser is asked for in one file.
+
+    Args:
+        names: the columns of the file.
+        schema: what is declared.
+        columns: declared columns that queries need; None: all.
+    """
+
+    def __init__(self, names: list[str], schema: Schema, columns: frozenset[str] | None) -> None:
+        found = {column.name: find_column(names, column.name) for column in schema.columns}
+        # Each declared column is one of the file's, and each name of the file is there once.
+        self._may_parse_typed = all(place >= 0 for place in found.values()) and len(set(names)) == len(names)
+        kinds = {names[found[column.name]]: column.type for column in schema.columns if found[column.name] >= 0}
+        types = {name: kind.arrow if kind.name in _DIRECT else pa.string() for name, kind in kinds.items()}
+        text = {column.name for column in schema.columns if column.type.name == "STRING"}
+        needed = [names[found[name]] for name in schema.names if columns is None or name in columns or name not in text]
+        self._integers = any(kind.name in ("INT", "BIGINT") for kind in kinds.values())
+        # A value of another type may fail conversion later, when its text is gone.
+        self._may_parse_typed &= all(kind.name in (*_DIRECT, "STRING") for kind in kinds.values())
+        self._projects = len(needed) < len(types)
+        self._whole, self._part = (converting(types, chosen) for chosen in (list(types), needed))
+
+    def takes(self, lines: Lines) -> bool:
+        """Whether to try at all."""
+        return self._may_parse_typed and not (self._integers and lines.hexadecimal)
+
+    def projects(self, lines: Lines) -> bool:
+        """Whether columns are left out: only where all text is ASCII, because text that is not UTF-8 makes a row
+        bad."""
+        return self._projects and lines.plain
+
+    def checked(self, parse: Callable[[pa.csv.ConvertOptions], pa.Table], lines: Lines) -> pa.Table | None:
+        """The rows in their types; nothing where some value may not fit."""
+        try:
+            table = parse(self._part if self.projects(lines) else self._whole)
+        except pa.ArrowInvalid:
+            table = None
+        self._may_parse_typed = table is not None and all(_certain(column) for column in table.columns)
+        return table if self._may_parse_typed else None
+
+
+def converting(types: dict[str, pa.DataType], chosen: list[str]) -> pa.csv.ConvertOptions:
+    """How values become the types of their columns, of which some are chosen: an empty value is null, `""` is empty
+    text."""
+    return pa.csv.ConvertOptions(
+        column_types=types,
+        include_columns=chosen,
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+
+
+def _certain(column: pa.ChunkedArray) -> bool:
+    """Whether no value of a column could be read in another way, or make its row bad."""
+    if pa.types.is_timestamp(column.type):
+        return not column.null_count and (not len(column) or pc.min(column.cast(pa.int64())).as_py() >= EARLIEST)
+    if pa.types.is_floating(column.type):
+        return not pc.any(pc.is_nan(column)).as_py()
+    return True

@@ -1,0 +1,118 @@
+"""Parquet files as blocks of rows.
+
+Answer   Rows of a file from any row number on, decoded a stretch at a time whatever the size of its row groups. Whole
+         row groups before the wanted row are skipped by their metadata.
+Limits   Only needed columns are decoded, provided that no other column could make a row bad: which rows are readable
+         never depends on what a query asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eddyline.connectors.files.blocks import RecordBlock
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.formats.conform import bad_row, find_column
+from eddyline.connectors.formats.valid_text import with_valid_text
+from eddyline.connectors.guarded.blocks_apart import blocks_apart
+from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
+from eddyline.model.datatypes import DataType
+from eddyline.model.schema import Schema
+from eddyline.tuning import InputTuning
+
+PLAIN = InputTuning()
+
+
+def read_parquet(
+    file: DataFile,
+    schema: Schema,
+    first: int = 0,
+    columns: frozenset[str] | None = None,
+    *,
+    tuning: InputTuning = PLAIN,
+    marks: FileMarks = UNMARKED,
+) -> Iterator[RecordBlock]:
+    """The rows of one file from row `first` on."""
+    suspect = marks.suspects()
+    if suspect:
+        # Up to the last row with which a process has died; what comes after it is read as ever.
+        end = max(low + count for low, count in suspect)
+        if end > first:
+            reader = partial(read_parquet, file, schema, columns=columns, tuning=tuning)
+            if (yield from blocks_apart(reader, file, schema, first, end, marks)):
+                yield from read_parquet(file, schema, end, columns, tuning=tuning, marks=marks)
+            return
+    row = first
+    try:
+        # Mapped files would crash the process when cut short while they are read; plain reads only fail.
+        with marks.parsing(first, tuning.parquet_rows):
+            opened = pq.ParquetFile(file.path, pre_buffer=False)
+        with opened:
+            groups, skip = _groups_from(opened.metadata, first)
+            names, projected = _projection(opened.schema_arrow, schema, columns)
+            batches = opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False)
+            while True:
+                with marks.parsing(row, tuning.parquet_rows):
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                if skip >= batch.num_rows:
+                    skip -= batch.num_rows
+                    continue
+                rows = with_valid_text(pa.Table.from_batches([batch.slice(skip)]).replace_schema_metadata(None))
+                skip = 0
+                yield RecordBlock(row, rows.num_rows, rows, projected=projected)
+                row += rows.num_rows
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        yield RecordBlock(
+            row, 1, bad=bad_row(schema, f"{file.shown} cannot be read{_from(row)}: {first_line(problem)}"), last=True
+        )
+
+
+def _from(row: int) -> str:
+    return f" from row {row + 1} on" if row else ""
+
+
+def first_line(problem: BaseException) -> str:
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0]
+
+
+def _groups_from(metadata: pq.FileMetaData, first: int) -> tuple[list[int], int]:
+    """The row groups that hold row `first` and later ones, and how many rows to leave out of the first of them."""
+    skip = first
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if skip < rows:
+            return list(range(group, metadata.num_row_groups)), skip
+        skip -= rows
+    return [], 0
+
+
+def _projection(present: pa.Schema, schema: Schema, columns: frozenset[str] | None) -> tuple[list[str], bool]:
+    """The columns to decode, and whether some were left out: none is where one is missing or of a doubtful type."""
+    found = {c.name: find_column(present.names, c.name) for c in schema.columns}
+    projected = columns is not None and all(
+        found[c.name] >= 0 and _always_fits(present.field(found[c.name]).type, c.type)
+        for c in schema.columns
+        if c.name not in columns
+    )
+    if columns is not None and projected:
+        found = {name: index for name, index in found.items() if name in columns}
+    # With none of the declared columns in the file its rows still count, and each is bad.
+    return [present.names[index] for index in found.values() if index >= 0] or present.names[:1], projected
+
+
+def _always_fits(kind: pa.DataType, declared: DataType) -> bool:
+    if kind == declared.arrow or pa.types.is_null(kind):
+        return True
+    if declared.name == "DOUBLE":
+        return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if declared.name == "BIGINT":
+        return pa.types.is_integer(kind) and kind != pa.uint64()
+    if pa.types.is_dictionary(kind):
+        return _always_fits(kind.value_type, declared)
+    return declared.name == "STRING" and (pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

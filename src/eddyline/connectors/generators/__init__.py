@@ -1,0 +1,1 @@
+"""Synthetic streams with known rates, skews and disorder."""

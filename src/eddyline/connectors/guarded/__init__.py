@@ -1,0 +1,1 @@
+"""Parsing that survives a parser that ends its process."""

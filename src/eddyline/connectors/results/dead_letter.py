@@ -1,0 +1,65 @@
+"""Rows that could not take part, kept with the reason.
+
+Answer   `<folder>/<stream>/*.parquet` holds each late, bad or promise-breaking row of a stream once: the declared
+         columns as text, and `_reason`. One schema for all kinds, because the values of bad rows have no better type.
+Limits   A stream without such rows has no folder.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from eddyline.connectors.formats.conform import bad_schema
+from eddyline.connectors.formats.conversion import as_text
+from eddyline.connectors.results.output import FileSink, Writer
+from eddyline.connectors.results.sinks import ParquetSink
+from eddyline.model.schema import Schema, Stream
+
+
+class DeadLetters:
+    """The dead-letter folder of a run, usually `<out>/_dead_letter`."""
+
+    def __init__(self, folder: str, writer: Writer | None = None):
+        self.folder = folder
+        self._writer = writer
+        self._sinks: dict[str, FileSink] = {}
+
+    def write(self, epoch: int, stream: Stream, table: pa.Table) -> None:
+        """Keep rows of a stream: declared columns (typed, or text already) and `_reason`."""
+        if table.num_rows == 0:
+            return
+        sink = self._sinks.get(stream.name)
+        if sink is None:
+            sink = self._sinks[stream.name] = ParquetSink(os.path.join(self.folder, stream.name), self._writer)
+            sink.open(bad_schema(stream.schema))
+        sink.write(epoch, text_rows(stream.schema, table))
+
+    def flush(self, epoch: int) -> None:
+        for sink in self._sinks.values():
+            sink.flush(epoch)
+
+    def truncate_after(self, epoch: int) -> None:
+        """Of all streams that have a folder, also those of an earlier run."""
+        if os.path.isdir(self.folder):
+            for name in os.listdir(self.folder):
+                sink = self._sinks.get(name) or ParquetSink(os.path.join(self.folder, name), self._writer)
+                sink.truncate_after(epoch)
+                if name not in self._sinks and not os.listdir(sink.folder):
+                    os.rmdir(sink.folder)
+
+    def close(self) -> None:
+        for sink in self._sinks.values():
+            sink.close()
+        self._sinks = {}
+
+
+def text_rows(schema: Schema, table: pa.Table) -> pa.Table:
+    """Dead rows in their one form; columns that were not read are null."""
+    target = bad_schema(schema)
+    arrays = [
+        as_text(table.column(name)) if name in table.column_names else pa.nulls(table.num_rows, pa.string())
+        for name in target.names
+    ]
+    return pa.Table.from_arrays(arrays, schema=target)

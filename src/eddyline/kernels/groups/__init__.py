@@ -1,0 +1,1 @@
+"""Groups of rows and their aggregates."""

@@ -1,0 +1,1 @@
+"""From new rows to pairs of rows: probing, filters of keys, zones, shared windows."""

@@ -1,0 +1,388 @@
+"""Hash chains and scans to matching index pairs.
+
+Answer   For each probing row o: the stored rows c with an equal key, `order[c] < limit[o]` (older) and
+         `dead[c] >= floor[o]` (still in its window). Pairs come grouped by o, in the order of o.
+State    A chain links rows of one bucket from the newest to the oldest by distances: `heads[bucket]` is the id of the
+         newest, `back[position]` the distance to the one before (0: none). Row ids only grow; a row leaves by falling
+         below `first`, which ends every chain that reaches it, so forgetting costs nothing. A row that leaves from the
+         middle is unlinked, so that a walk never meets it.
+
+              heads ─► 97 ──2──► 95 ──5──► 90 ──8──► 82   first = 85: the walk ends here
+
+Limits   Keys are compared as 64-bit words: exact for single integer-like columns, to be verified for others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from eddyline.kernels.hashing import mix
+
+#: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
+_FAR = 2**31 - 1
+#: How many words a kernel keeps at hand, a power of two; what stands for a word without a row, and where no word is
+#: kept.
+_KNOWN = 1024
+_NOWHERE = np.iinfo(np.int64).min + 1
+_UNKNOWN = np.iinfo(np.int64).min
+#: More pairs than this are never made.
+_ALL = np.iinfo(np.int64).max
+
+
+class ProbeKeys(NamedTuple):
+    """Probing rows: the key of each, the order that partners are below, and the death that partners are not below."""
+
+    hashes: Any
+    limit: Any
+    floor: Any
+
+
+class ChainedRows(NamedTuple):
+    """Stored rows with their chains. `in_time_order`: `dead` falls along a chain, so that the first dead row ends the
+    walk."""
+
+    heads: Any
+    back: Any
+    keys: Any
+    order: Any
+    dead: Any
+    base: int
+    first: int
+    in_time_order: bool
+
+
+class StoredStretch(NamedTuple):
+    """Stored rows without chains: those with ids first … end-1."""
+
+    keys: Any
+    order: Any
+    dead: Any
+    base: int
+    first: int
+    end: int
+
+
+@njit(cache=True, nogil=True)
+def link(heads, back, keys, base, start, stop):
+    """Put the rows with ids start … stop-1 at the head of their chains."""
+    mask = np.uint64(len(heads) - 1)
+    for row in range(start, stop):
+        bucket = mix(keys[row - base]) & mask
+        head = heads[bucket]
+        back[row - base] = row - head if head >= 0 and row - head < _FAR else 0
+        heads[bucket] = row
+
+
+@njit(cache=True, nogil=True)
+def link_alive(heads, back, keys, base, start, stop, dropped):
+    """The same for the rows that are not dropped."""
+    mask = np.uint64(len(heads) - 1)
+    for row in range(start, stop):
+        if dropped[row - base]:
+            continue
+        bucket = mix(keys[row - base]) & mask
+        head = heads[bucket]
+        back[row - base] = row - head if head >= 0 and row - head < _FAR else 0
+        heads[bucket] = row
+
+
+@njit(cache=True, nogil=True)
+def unlink(heads, back, keys, base, first, positions, dropped):
+    """Take the rows at these positions, which are flagged as dropped, out of their chains; each chain is walked
+    once."""
+    mask = np.uint64(len(heads) - 1)
+    buckets = np.empty(len(positions), np.int64)
+    for i in range(len(positions)):
+        buckets[i] = np.int64(mix(keys[positions[i]]) & mask)
+    buckets.sort()
+    for i in range(len(buckets)):
+        if i > 0 and buckets[i] == buckets[i - 1]:
+            continue
+        newer = np.int64(-1)
+        row = heads[buckets[i]]
+        while row >= first:
+            step = back[row - base]
+            if not dropped[row - base]:
+                if newer < 0:
+                    heads[buckets[i]] = row
+                else:
+                    back[newer - base] = newer - row
+                newer = row
+            row = row - step if step else np.int64(-1)
+        if newer < 0:
+            heads[buckets[i]] = -1
+        else:
+            back[newer - base] = 0
+
+
+@njit(cache=True, nogil=True)
+def _by_bucket(hashes, mask):
+    """Positions of the probing rows, those of one bucket together: a chain is then walked while it is in the cache."""
+    shift = np.uint64(0)
+    while (mask >> shift) > np.uint64(4 * len(hashes)):
+        shift += np.uint64(1)
+    counts = np.zeros(np.int64(mask >> shift) + 2, np.int64)
+    buckets = np.empty(len(hashes), np.int64)
+    for o in range(len(hashes)):
+        bucket = np.int64((mix(hashes[o]) & mask) >> shift)
+        buckets[o] = bucket
+        counts[bucket + 1] += 1
+    for b in range(len(counts) - 1):
+        counts[b + 1] += counts[b]
+    out = np.empty(len(hashes), np.int64)
+    for o in range(len(hashes)):
+        out[counts[buckets[o]]] = o
+        counts[buckets[o]] += 1
+    return out
+
+
+@njit(cache=True, inline="always")
+def is_held(word, least, heads, back, keys, dead, base, first):
+    """Whether a chain has a row with this key that is not dead before `least`."""
+    row = heads[mix(word) & np.uint64(len(heads) - 1)]
+    while row >= first:
+        p = row - base
+        if keys[p] == word and dead[p] >= least:
+            return True
+        step = back[p]
+        if step == 0:
+            return False
+        row -= step
+    return False
+
+
+@njit(cache=True, nogil=True)
+def held(words, least, stored):
+    """Whether the chain of each word has a row with it that is not dead before `least`."""
+    heads, back, keys, _, dead, base, first, in_time_order = stored
+    mask = np.uint64(len(heads) - 1)
+    out = np.zeros(len(words), np.bool_)
+    for o in range(len(words)):
+        row = heads[mix(words[o]) & mask]
+        while row >= first:
+            p = row - base
+            lives = dead[p] >= least[o]
+            if in_time_order and not lives:
+                break
+            if keys[p] == words[o] and lives:
+                out[o] = True
+                break
+            if back[p] == 0:
+                break
+            row -= back[p]
+    return out
+
+
+class ProbeMarks(NamedTuple):
+    """Marks of the rows that ask: their keys, places and times, and the id of the first."""
+
+    keys: Any
+    order: Any
+    times: Any
+    base: int
+
+
+class Shut(NamedTuple):
+    """Words of which no further row comes: two lists of intervals in order, and `places` of the words from `first` on,
+    each closed for
+    rows at its place and after it."""
+
+    low: Any
+    high: Any
+    further_low: Any
+    further_high: Any
+    first: int
+    places: Any
+
+
+@njit(cache=True, nogil=True)
+def _lies_in(word, low, high):
+    """Whether a word lies in one of some intervals that are in order."""
+    if len(low) == 0 or word < low[0] or word > high[-1]:
+        return False
+    if word <= high[0]:
+        return True
+    return word <= high[np.searchsorted(low, word, side="right") - 1]
+
+
+@njit(cache=True, nogil=True)
+def shut_rows(words, left_out, shut, never):
+    """Positions of the words that are closed, at whatever place before `never`, without those that are left out; there
+    may be no flags for
+    that."""
+    low, high, further_low, further_high, begin, places = shut
+    out = np.empty(len(words), np.int64)
+    n = 0
+    for i in range(len(words)):
+        word = words[i]
+        is_closed = begin <= word < begin + len(places) and places[word - begin] < never
+        if (is_closed or _lies_in(word, low, high) or _lies_in(word, further_low, further_high)) and not (
+            len(left_out) and left_out[i]
+        ):
+            out[n] = i
+            n += 1
+    return out[:n]
+
+
+@njit(cache=True, nogil=True)
+def unmet(ids, asked, span, shut, stored):
+    """Which rows ask for a word that is closed at their places, and whose chain has no row with it that is in its
+    window."""
+    words, order, times, base = asked
+    low, high, further_low, further_high, begin, places = shut
+    heads, back, keys, _, dead, stored_base, first, in_time_order = stored
+    mask = np.uint64(len(heads) - 1)
+    out = np.zeros(len(ids), np.bool_)
+    # The last word that was looked up for each remainder, the least death that was asked for, and the death of the row
+    # that was found: rows of one word come close together.
+    known = np.empty(_KNOWN, np.int64)
+    since = np.empty(_KNOWN, np.int64)
+    found = np.full(_KNOWN, _UNKNOWN)
+    for o in range(len(ids)):
+        at = ids[o] - base
+        word = words[at]
+        is_closed = begin <= word < begin + len(places) and places[word - begin] <= order[at]
+        if not is_closed and not _lies_in(word, low, high) and not _lies_in(word, further_low, further_high):
+            continue
+        least = times[at] - span
+        slot = word & (_KNOWN - 1)
+        if found[slot] != _UNKNOWN and known[slot] == word:
+            if found[slot] != _NOWHERE and found[slot] >= least:
+                continue
+            if found[slot] == _NOWHERE and least >= since[slot]:
+                out[o] = True
+                continue
+        row = heads[mix(word) & mask]
+        known[slot], since[slot], found[slot] = word, least, _NOWHERE
+        while row >= first:
+            p = row - stored_base
+            lives = dead[p] >= least
+            if in_time_order and not lives:
+                break
+            if keys[p] == word and lives:
+                found[slot] = dead[p]
+                break
+            if back[p] == 0:
+                break
+            row -= back[p]
+        out[o] = found[slot] == _NOWHERE
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _walk_into(left, right, n, o, start, asking, stored):
+    """Walk for probing rows from `o` on while their pairs fit, the first of them from the stored row `start` on, or
+    from the head of its
+    chain (-1); returns pairs written of whole rows, the next row and the rows visited, and of the next row: all pairs
+    written, the rows visited and where it stopped."""
+    hashes, limit, floor = asking
+    heads, back, keys, order, dead, base, first, in_time_order = stored
+    mask = np.uint64(len(heads) - 1)
+    visited = 0
+    while o < len(hashes):
+        key, bound, least = hashes[o], limit[o], floor[o]
+        row = heads[mix(key) & mask] if start < 0 else start
+        start = -1
+        begun, seen = n, 0
+        while row >= first:
+            p = row - base
+            seen += 1
+            lives = dead[p] >= least
+            if in_time_order and not lives:
+                break
+            if keys[p] == key and order[p] < bound and lives:
+                if n == len(left):
+                    return begun, o, visited, n, seen - 1, row
+                left[n] = o
+                right[n] = row
+                n += 1
+            step = back[p]
+            if step == 0:
+                break
+            row -= step
+        visited += seen
+        o += 1
+    return n, o, visited, n, 0, np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def probe_portion(asking, stored, start, most):
+    """Pairs (o, id) of the first probing rows, about `most` of them at the most. A row with more pairs than that is
+    cut.
+
+    Args:
+        start: where the walk of the first row goes on that an earlier portion has cut; -1: it begins.
+
+    Returns:
+        probing positions (rising), stored ids, rows visited, rows that are done, and where the next row goes on, or -1.
+    """
+    # One walk: it took half the time of a walk to count and one to write. The room grows outside the loop: a check
+    # inside is cheap, an array that changes there is not.
+    rows = len(asking.hashes)
+    left = np.empty(min(1024 + 2 * rows, most), np.int64)
+    right = np.empty(len(left), np.int64)
+    whole, o, visited, n, seen, at = _walk_into(left, right, 0, 0, start, asking, stored)
+    while o < rows:
+        if len(left) >= most:
+            if whole:
+                return left[:whole], right[:whole], visited, o, np.int64(-1)
+            return left[:n], right[:n], visited + seen, o, at
+        # As many pairs for each row that is left as for those before, and a quarter more.
+        room = min(2 * len(left) + np.int64(1.25 * whole * (rows - o) / (o + 1)), most)
+        wide_left = np.empty(room, np.int64)
+        wide_right = np.empty(room, np.int64)
+        wide_left[:whole] = left[:whole]
+        wide_right[:whole] = right[:whole]
+        left, right = wide_left, wide_right
+        whole, o, more, n, seen, at = _walk_into(left, right, whole, o, start if o == 0 else -1, asking, stored)
+        visited += more
+    return left[:whole], right[:whole], visited, o, np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def probe_chains(asking, stored):
+    """Pairs (o, id) for all probing rows.
+
+    Returns:
+        probing positions (rising), stored ids, rows visited.
+    """
+    left, right, visited, _, _ = probe_portion(asking, stored, -1, _ALL)
+    return left, right, visited
+
+
+@njit(cache=True, nogil=True)
+def _scan_into(left, right, n, o, asking, keyed, stored):
+    """Scan for probing rows from `o` on while all stored rows would still fit; returns pairs written and the next
+    row."""
+    hashes, limit, floor = asking
+    keys, order, dead, base, first, end = stored
+    while o < len(limit) and n + end - first <= len(left):
+        for p in range(first - base, end - base):
+            if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
+                left[n] = o
+                right[n] = p + base
+                n += 1
+        o += 1
+    return n, o
+
+
+@njit(cache=True, nogil=True)
+def probe_scan(asking, keyed, stored):
+    """The same answer by looking at every stored row of a stretch; with `keyed` false every row matches (a cross
+    product)."""
+    limit = asking.limit
+    rows = stored.end - stored.first
+    left = np.empty(1024 + 2 * len(limit) + rows, np.int64)
+    right = np.empty(len(left), np.int64)
+    n, o = _scan_into(left, right, 0, 0, asking, keyed, stored)
+    while o < len(limit):
+        wide_left = np.empty(2 * len(left), np.int64)
+        wide_right = np.empty(2 * len(left), np.int64)
+        wide_left[:n] = left[:n]
+        wide_right[:n] = right[:n]
+        left, right = wide_left, wide_right
+        n, o = _scan_into(left, right, n, o, asking, keyed, stored)
+    return left[:n], right[:n], len(limit) * rows

@@ -1,0 +1,362 @@
+"""Least and greatest keys of stretches of rows, and scans that leave stretches out.
+
+Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing. `zone_starts`
+         says where the zones of a store begin. `text_prefixes` gives texts keys of their first 8 bytes.
+         `probe_stretches` pairs probing rows with the stored rows of the stretches that a grid does not skip.
+         `settled_stretches` writes the stored rows of stretches that need no test, among pairs that have been tested;
+         `spread` repeats what a probing row has for each of its pairs. `within_stretches` tests bounds of keys on its
+         way.
+State    None.
+Limits   Pairs come in the order of a scan of everything: by probing row, then by stored row. A stretch without values
+         has a least key above its greatest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+_LEAST = np.int64(-(2**63))
+_MOST = np.int64(2**63 - 1)
+#: Keys of a sorted zone that are put in order of place one by one. In nanoseconds per pair, 8 take 1.9 against 2.3 of a
+#: scan, 12 take 2.9 against 2.4. Probing rows that are worth sorting a zone: 8 that look at it take 2.3 to 2.8 against
+#: 1.9 of a scan, 16 take 1.4 to 2.1 against 1.9 to 2.4, 32 take 1.3 against 1.9 to 2.3; some of the rows skip it
+#: (`python -m bench.micro.thresholds zone_sort`).
+_FEW, _MANY = 8, 32
+
+
+class Laid(NamedTuple):
+    """Stored rows. `keyed`: keys must be equal. `in_time_order`: `order` and `dead` rise along the store, so that what
+    a row may meet is
+    one stretch."""
+
+    keyed: bool
+    keys: Any
+    order: Any
+    dead: Any
+    base: int
+    in_time_order: bool
+
+
+class Within(NamedTuple):
+    """Conditions as bounds of stored keys, a line per column. `keys` and `valid` begin at the first stretch; without
+    `has_nulls` all
+    keys are there."""
+
+    keys: Any
+    valid: Any
+    has_nulls: bool
+    least: Any
+    most: Any
+
+
+class ZoneCells(NamedTuple):
+    """Stretches of probing rows against stretches of stored rows: where both are cut, and the kind of each cell."""
+
+    row_cuts: Any
+    cuts: Any
+    kinds: Any
+
+
+@njit(cache=True, nogil=True)
+def stretch_ranges(keys, valid, has_nulls, cuts, low, high, nulls):
+    """Fill low, high and nulls for the stretches cuts[i] … cuts[i + 1] - 1; without `has_nulls` all values are
+    there."""
+    for i in range(len(cuts) - 1):
+        least, most, missing = _MOST, _LEAST, False
+        if has_nulls:
+            for row in range(cuts[i], cuts[i + 1]):
+                if valid[row]:
+                    least = min(least, keys[row])
+                    most = max(most, keys[row])
+                else:
+                    missing = True
+        else:
+            for row in range(cuts[i], cuts[i + 1]):
+                least = min(least, keys[row])
+                most = max(most, keys[row])
+        low[i], high[i], nulls[i] = least, most, missing
+
+
+@njit(cache=True, nogil=True)
+def zone_starts(begin, end, heralds, most, least):
+    """Where the zones of the rows begin … end-1 begin: after the most rows of a zone, and at a herald if the zone
+    before it has the least
+    rows; a zone of fewer goes on behind the herald. Heralds rise, and lie between the ends."""
+    starts = np.empty((end - begin) // most + 2 + len(heralds), np.int64)
+    starts[0] = begin
+    n = 1
+    for row in heralds:
+        while row - starts[n - 1] > most:
+            starts[n] = starts[n - 1] + most
+            n += 1
+        if row - starts[n - 1] >= least:
+            starts[n] = row
+            n += 1
+    while end - starts[n - 1] > most:
+        starts[n] = starts[n - 1] + most
+        n += 1
+    return starts[:n]
+
+
+@njit(cache=True, nogil=True)
+def text_prefixes(offsets, data, shift, positions, keys):
+    """The first 8 bytes of each text as a number that ascends as bytes do; shorter texts are filled up with zeros."""
+    for i in range(len(positions)):
+        begin = offsets[positions[i]] - shift
+        size = min(offsets[positions[i] + 1] - shift - begin, 8)
+        word = np.uint64(0)
+        for at in range(size):
+            word |= np.uint64(data[begin + at]) << np.uint64(56 - 8 * at)
+        keys[i] = np.int64(word ^ np.uint64(0x8000000000000000))
+
+
+@njit(cache=True, nogil=True)
+def _first_not_below(values, bound, first, end):
+    """The first of the positions first … end-1, at which values rise, with a value not below the bound; `end`: there is
+    none."""
+    while first < end:
+        middle = (first + end) >> 1
+        if values[middle] < bound:
+            first = middle + 1
+        else:
+            end = middle
+    return first
+
+
+@njit(cache=True, nogil=True)
+def _stretch_of(cuts, row):
+    """The number of the last stretch that begins at or before a row."""
+    return max(_first_not_below(cuts, row + 1, 0, len(cuts)) - 1, 0)
+
+
+@njit(cache=True, nogil=True)
+def probe_stretches(asking, stored, grid, wants_kinds):
+    """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows
+    were looked at.
+
+    Args:
+        wants_kinds: without it no kinds are written down.
+    """
+    hashes, limit, floor = asking
+    keyed, keys, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
+    low = np.full(len(limit), cuts[0] - base)
+    high = np.full(len(limit), cuts[-1] - base)
+    if in_time_order:
+        for o in range(len(limit)):
+            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
+            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    # One walk to count and one to write: memory that is never touched costs nothing.
+    room = 0
+    visited = 0
+    for line in range(len(row_cuts) - 1):
+        for j in range(len(cuts) - 1):
+            if kinds[line, j] >= 0:
+                first, end = cuts[j] - base, cuts[j + 1] - base
+                visited += (end - first) * (row_cuts[line + 1] - row_cuts[line])
+                for o in range(row_cuts[line], row_cuts[line + 1]):
+                    room += max(0, min(end, high[o]) - max(first, low[o]))
+    left = np.empty(room, np.int64)
+    right = np.empty(room, np.int64)
+    cells = np.empty(room if wants_kinds else 0, np.int16)
+    n = 0
+    for line in range(len(row_cuts) - 1):
+        for o in range(row_cuts[line], row_cuts[line + 1]):
+            for j in range(_stretch_of(cuts, low[o] + base), len(cuts) - 1):
+                kind = kinds[line, j]
+                if cuts[j] - base >= high[o]:
+                    break
+                if kind < 0:
+                    continue
+                first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
+                before = n
+                if in_time_order and not keyed:
+                    for p in range(first, end):
+                        left[n] = o
+                        right[n] = p + base
+                        n += 1
+                else:
+                    for p in range(first, end):
+                        if (not keyed or keys[p] == hashes[o]) and order[p] < limit[o] and dead[p] >= floor[o]:
+                            left[n] = o
+                            right[n] = p + base
+                            n += 1
+                if wants_kinds:
+                    cells[before:n] = kind
+    return left[:n], right[:n], cells[:n], visited
+
+
+@njit(cache=True, nogil=True)
+def settled_stretches(asking, stored, grid, settled, left, right):
+    """Per probing row how many pairs it has, their stored ids, and how many rows were looked at: all pairs of the cells
+    whose kind is
+    settled, among the pairs (left, right) of other cells, which are given in the order of a scan.
+
+    Args:
+        settled: by kind of cell from 0 on.
+    """
+    _, limit, floor = asking
+    _, _, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
+    counts = np.zeros(len(limit), np.int64)
+    low = np.full(len(limit), cuts[0] - base)
+    high = np.full(len(limit), cuts[-1] - base)
+    if in_time_order:
+        for o in range(len(limit)):
+            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
+            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    visited = 0
+    room = len(left)
+    for line in range(len(row_cuts) - 1):
+        for j in range(len(cuts) - 1):
+            if kinds[line, j] >= 0 and settled[kinds[line, j]]:
+                first, end = cuts[j] - base, cuts[j + 1] - base
+                visited += (end - first) * (row_cuts[line + 1] - row_cuts[line])
+                for o in range(row_cuts[line], row_cuts[line + 1]):
+                    room += max(0, min(end, high[o]) - max(first, low[o]))
+    found = np.empty(room, np.int64)
+    n = 0
+    s = 0
+    for line in range(len(row_cuts) - 1):
+        for o in range(row_cuts[line], row_cuts[line + 1]):
+            before = n
+            for j in range(_stretch_of(cuts, low[o] + base), len(cuts) - 1):
+                kind = kinds[line, j]
+                if cuts[j] - base >= high[o]:
+                    break
+                if kind < 0:
+                    continue
+                if not settled[kind]:
+                    while s < len(left) and left[s] == o and right[s] < cuts[j + 1]:
+                        found[n] = right[s]
+                        n += 1
+                        s += 1
+                    continue
+                first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
+                if in_time_order:
+                    for p in range(first, end):
+                        found[n] = p + base
+                        n += 1
+                else:
+                    for p in range(first, end):
+                        if order[p] < limit[o] and dead[p] >= floor[o]:
+                            found[n] = p + base
+                            n += 1
+            counts[o] = n - before
+    return counts, found[:n], visited
+
+
+@njit(cache=True, nogil=True)
+def within_stretches(asking, stored, grid, settled, within):
+    """The same where conditions are bounds of stored keys: pairs of cells that are not settled are tested on the way.
+    Last, how many
+    pairs of settled cells there are."""
+    _, limit, floor = asking
+    _, _, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
+    keys, valid, has_nulls, least, most = within
+    counts = np.zeros(len(limit), np.int64)
+    low = np.full(len(limit), cuts[0] - base)
+    high = np.full(len(limit), cuts[-1] - base)
+    if in_time_order:
+        for o in range(len(limit)):
+            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
+            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    start = cuts[0] - base
+    by_key = len(keys) == 1 and in_time_order and not has_nulls
+    # A zone that many rows look at is sorted when the first of them does.
+    sorts = by_key and len(limit) >= _MANY
+    ordered, places = (
+        np.empty(keys.shape[1] if sorts else 0, np.int64),
+        np.empty(keys.shape[1] if sorts else 0, np.int64),
+    )
+    is_sorted = np.zeros(len(cuts), np.bool_)
+    visited = 0
+    untested = 0
+    found = np.empty(1024, np.int64)
+    n = 0
+    for line in range(len(row_cuts) - 1):
+        for j in range(len(cuts) - 1):
+            if kinds[line, j] >= 0:
+                visited += (cuts[j + 1] - cuts[j]) * (row_cuts[line + 1] - row_cuts[line])
+        for o in range(row_cuts[line], row_cuts[line + 1]):
+            before = n
+            for j in range(_stretch_of(cuts, low[o] + base), len(cuts) - 1):
+                kind = kinds[line, j]
+                if cuts[j] - base >= high[o]:
+                    break
+                if kind < 0:
+                    continue
+                first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
+                # Every pair is written, and the next one overwrites it where it does not stand up to the conditions.
+                if n + end - first >= len(found):
+                    wide = np.empty(2 * (n + end - first), np.int64)
+                    wide[:n] = found[:n]
+                    found = wide
+                reached = n
+                if settled[kind] and in_time_order:
+                    for p in range(first, end):
+                        found[n] = p + base
+                        n += 1
+                elif by_key and not settled[kind]:
+                    below, above = least[0, o], most[0, o]
+                    if sorts and first == cuts[j] - base and end == cuts[j + 1] - base:
+                        a, b = first - start, end - start
+                        if not is_sorted[j]:
+                            places[a:b] = a + np.argsort(keys[0, a:b])
+                            ordered[a:b] = keys[0, places[a:b]]
+                            is_sorted[j] = True
+                        if below <= ordered[a] and ordered[b - 1] <= above:
+                            for p in range(first, end):
+                                found[n] = p + base
+                                n += 1
+                            continue
+                        # Few keys of a narrow range are put in order of place; for many the scan below costs less.
+                        a = _first_not_below(ordered, below, a, b)
+                        if a == b or ordered[a] > above:
+                            continue
+                        if a + _FEW >= b or ordered[a + _FEW] > above:
+                            while a < b and ordered[a] <= above:
+                                row, at = places[a] + start + base, n
+                                while at > reached and found[at - 1] > row:
+                                    found[at] = found[at - 1]
+                                    at -= 1
+                                found[at] = row
+                                n += 1
+                                a += 1
+                            continue
+                    for p in range(first, end):
+                        found[n] = p + base
+                        key = keys[0, p - start]
+                        n += (key >= below) & (key <= above)
+                else:
+                    for p in range(first, end):
+                        good = in_time_order or (order[p] < limit[o] and dead[p] >= floor[o])
+                        if good and not settled[kind]:
+                            at = p - start
+                            for c in range(len(keys)):
+                                good &= (
+                                    (not has_nulls or valid[c, at])
+                                    and keys[c, at] >= least[c, o]
+                                    and keys[c, at] <= most[c, o]
+                                )
+                        found[n] = p + base
+                        n += good
+                if settled[kind]:
+                    untested += n - reached
+            counts[o] = n - before
+    return counts, found[:n], visited, untested
+
+
+@njit(cache=True, nogil=True)
+def spread(values, counts, total):
+    """Each value as often as its count says."""
+    out = np.empty(total, values.dtype)
+    at = 0
+    for i in range(len(values)):
+        out[at : at + counts[i]] = values[i]
+        at += counts[i]
+    return out

@@ -1,0 +1,1 @@
+"""The automaton of event patterns: traces, runs, matches and constraints, event by event."""

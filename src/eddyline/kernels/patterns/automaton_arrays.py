@@ -1,0 +1,174 @@
+"""The arrays of the pattern automaton, in groups, and the words for their places.
+
+Answer   Named tuples of arrays: what one pass over a slice of events reads and changes.
+Limits   Plain data; `automaton.py` has the pass.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+#: Places in `count`.
+(
+    RUNS,
+    FREE_RUN,
+    BLOCKS,
+    LINKS,
+    FREE_LINK,
+    SERIAL,
+    PROBES,
+    HELD,
+    PEAK,
+    VIOLATIONS,
+    ENDED,
+    OUT,
+    GAPS,
+    TAILS,
+    TODO,
+    OPEN_RUNS,
+    PRUNED,
+) = range(17)
+COUNTS = 17
+#: Settings of a machine.
+OFF, CHECK, PRUNE = 0, 1, 2
+#: Kinds of leaves.
+EVENT, GAP, TAIL = 0, 1, 2
+
+
+class Traces(NamedTuple):
+    """By code of the trace's key."""
+
+    open: np.ndarray
+    whole: np.ndarray
+    last: np.ndarray
+    serial: np.ndarray
+    seen: np.ndarray
+    closed: np.ndarray
+    run: np.ndarray
+
+
+class PatternRuns(NamedTuple):
+    next: np.ndarray
+    machine: np.ndarray
+    reached: np.ndarray
+    dead: np.ndarray
+    done: np.ndarray
+    block: np.ndarray
+    #: Heads of chains, in blocks of one per leaf; `free_block[n]` begins the chain of free blocks of n.
+    heads: np.ndarray
+    free_block: np.ndarray
+
+
+class Links(NamedTuple):
+    event: np.ndarray
+    next: np.ndarray
+
+
+class Events(NamedTuple):
+    refs: np.ndarray
+    ts: np.ndarray
+    rank: np.ndarray
+    words: np.ndarray
+    nulls: np.ndarray
+
+
+class Machines(NamedTuple):
+    """Disjuncts, by number; leaves of machine m are first[m] to first[m] + size[m] - 1 in flat arrays, events before
+    gaps."""
+
+    first: np.ndarray
+    size: np.ndarray
+    whole: np.ndarray
+    sinks: np.ndarray
+    within: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    mode: np.ndarray
+    kind: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    stored: np.ndarray
+    #: Whether events of a gap must still be tested on columns.
+    open_gap: np.ndarray
+    order: np.ndarray
+    #: Conditions of machine m: test_first[m] to test_first[m + 1] - 1.
+    test_first: np.ndarray
+    test_left: np.ndarray
+    test_left_column: np.ndarray
+    test_operator: np.ndarray
+    test_right: np.ndarray
+    test_right_column: np.ndarray
+    #: Leaves that a filter slot stands for: target_first[slot] to target_first[slot + 1] - 1.
+    target_first: np.ndarray
+    target_machine: np.ndarray
+    target_leaf: np.ndarray
+    #: By type and machine.
+    plus: np.ndarray
+    minus: np.ndarray
+    local: np.ndarray
+    mask_first: np.ndarray
+    mask_types: np.ndarray
+    mask_whole: np.ndarray
+    #: Bits of the types that failing conditions of a machine that prunes look at.
+    watched: np.ndarray
+    #: The same number for all machines of a pattern of which each trace has one result, the first match that is found;
+    #: -1: for the others.
+    single: np.ndarray
+
+
+class Monitor(NamedTuple):
+    """By type: what may not have been seen, what it requires; clauses of several types; sets that never come
+    together."""
+
+    checks: bool
+    end_after: int
+    has_begin: bool
+    begin: np.ndarray
+    end: np.ndarray
+    after: np.ndarray
+    requires: np.ndarray
+    clause_given: np.ndarray
+    clause_needed: np.ndarray
+    never: np.ndarray
+    #: Types on a cycle of PRIOR.
+    cyclic: np.ndarray
+
+
+class EventSlice(NamedTuple):
+    """Rows of the slice are events base, base + 1, …"""
+
+    base: int
+    code: np.ndarray
+    type: np.ndarray
+    pair_first: np.ndarray
+    pair_slot: np.ndarray
+
+
+class MatchOutput(NamedTuple):
+    events: np.ndarray
+    machine: np.ndarray
+    row: np.ndarray
+    serial: np.ndarray
+    code: np.ndarray
+    gap_match: np.ndarray
+    gap_leaf: np.ndarray
+    gap_event: np.ndarray
+    tail_machine: np.ndarray
+    tail_leaf: np.ndarray
+    tail_row: np.ndarray
+    tail_serial: np.ndarray
+    violation_row: np.ndarray
+    violation_seen: np.ndarray
+    violation_whole: np.ndarray
+    ended: np.ndarray
+
+
+class Scratch(NamedTuple):
+    accepted: np.ndarray
+    touched: np.ndarray
+    todo_run: np.ndarray
+    todo_sinks: np.ndarray
+    assigned: np.ndarray
+    cursor: np.ndarray

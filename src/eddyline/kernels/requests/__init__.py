@@ -1,0 +1,1 @@
+"""Requests to templates: which rows they meet, and the groups of those."""

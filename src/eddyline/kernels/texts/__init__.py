@@ -1,0 +1,1 @@
+"""Texts as bytes: lines, JSON, and forms with numbers in them."""

@@ -1,0 +1,202 @@
+"""CREATE STREAM, CREATE TABLE and CREATE SINK, checked.
+
+Answer   `bind_stream`, `bind_table` and `bind_sink` turn a statement into the model's `Stream`, `Table` and the
+         catalog's `DeclaredSink`; what WITH says is checked by name, and by value where the meaning is the language's.
+Limits   Options of a format (path, header …) are kept as text for `connectors`, which know their values.
+"""
+
+from __future__ import annotations
+
+from eddyline.errors import BindingProblem, EddylineError, Position
+from eddyline.language.binding.columns import column_of
+from eddyline.language.catalog import Catalog, DeclaredSink
+from eddyline.language.records.heralds import herald_column
+from eddyline.language.records.punctuations import check_marked, key_columns, punctuation_column
+from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, WithOption
+from eddyline.language.text.windows import parse_span
+from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
+
+#: What the readers of files understand; an option that no reader knows is refused.
+_READING = ("format", "path", "delimiter", "header", "multiline")
+STREAM_OPTIONS = (
+    "time",
+    "lateness",
+    "idle",
+    "most_ahead",
+    "sequence",
+    "key",
+    "punctuation",
+    "remember",
+    "herald",
+    *_READING,
+    "files_per_batch",
+    "rate",
+    "distinct_<column>",
+)
+TABLE_OPTIONS = (*_READING, "distinct_<column>", "refresh")
+SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<spark.option>")
+
+
+def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
+    """The stream that a statement declares; it is not yet in the catalog."""
+    catalog.check_free("stream", statement.name, statement.position)
+    schema = _schema(statement.columns, of_stream=True)
+    given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
+    places = {o.name: o.position for o in statement.options}
+    time = given.pop("time", None)
+    if time is None:
+        raise BindingProblem(
+            f"stream {statement.name} has no event time",
+            hint="WITH (time = '…') names its TIMESTAMP column",
+            position=statement.position,
+        )
+    lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
+    ahead = given.pop("most_ahead", None)
+    herald = given.pop("herald", None)
+    key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
+    if sequence is not None:
+        sequence = column_of(
+            statement.name, schema, sequence, places["sequence"], "sequence = '…' names one of its columns"
+        ).name
+    _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")), statement.position)
+    keys = () if key is None else key_columns(statement.name, schema, key, places["key"])
+    others = (time, sequence, *keys)
+    try:
+        return Stream(
+            name=statement.name,
+            schema=schema,
+            time=_spelling(schema, time),
+            lateness=0 if lateness is None else parse_span(lateness, places["lateness"]),
+            idle=None if idle is None else parse_span(idle, places["idle"]),
+            most_ahead=None if ahead is None else parse_span(ahead, places["most_ahead"]),
+            sequence=sequence,
+            position=catalog.next_position,
+            options=given,
+            key=keys,
+            punctuation=None
+            if mark is None
+            else punctuation_column(statement.name, schema, others, mark, places["punctuation"]),
+            herald=None
+            if herald is None
+            else herald_column(statement.name, schema, (*others, mark), herald, places["herald"]),
+            remember=None if remember is None else parse_span(remember, places["remember"]),
+        )
+    except EddylineError as problem:
+        problem.position = problem.position or places["time"]
+        raise
+
+
+def _refuse_nested_keys(name: str, schema: Schema, columns: tuple[str | None, ...], position: Position | None) -> None:
+    for column in [schema.find(found.strip()) for found in columns if found]:
+        if column is not None and column.type.is_nested:
+            raise BindingProblem(
+                f"column {column.name} of stream {name} is {column.type}, which is not compared",
+                hint="sequence and key name columns of plain types",
+                position=position,
+            )
+
+
+def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
+    """The static table that a statement declares; it is not yet in the catalog."""
+    catalog.check_free("table", statement.name, statement.position)
+    schema = _schema(statement.columns)
+    for option in statement.options:
+        if option.name in (
+            "time",
+            "lateness",
+            "idle",
+            "most_ahead",
+            "sequence",
+            "key",
+            "punctuation",
+            "remember",
+            "herald",
+        ):
+            raise BindingProblem(
+                f"a table has no {option.name}",
+                hint="a static table is read once; rows that come in time are a STREAM",
+                position=option.position,
+            )
+    given = _given(statement.options, TABLE_OPTIONS, "table", schema)
+    refresh = given.pop("refresh", None)
+    return Table(statement.name, schema, given, None if refresh is None else _period(refresh, statement))
+
+
+def _period(text: str, statement: CreateTable) -> int:
+    position = next(o.position for o in statement.options if o.name == "refresh")
+    period = parse_span(text, position)
+    if period < 1:
+        raise BindingProblem("refresh takes a span longer than zero", hint="refresh = '10 minutes'", position=position)
+    if not any(o.name == "path" for o in statement.options):
+        raise BindingProblem(
+            "only a table of files can be read again", hint="refresh goes with path = '…'", position=position
+        )
+    return period
+
+
+def bind_sink(statement: CreateSink, catalog: Catalog) -> DeclaredSink:
+    """The sink that a statement declares; it is not yet in the catalog."""
+    catalog.check_free("sink", statement.name, statement.position)
+    query = None if statement.query is None else catalog.results_of(statement.query, statement.position)
+    sink = DeclaredSink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
+    check_marked(sink, catalog, next((o.position for o in statement.options if o.name == "punctuation"), None))
+    return sink
+
+
+def _schema(columns: tuple[ColumnDefinition, ...], of_stream: bool = False) -> Schema:
+    seen: dict[str, Position | None] = {}
+    for column in columns:
+        if column.name.lower() in seen:
+            raise BindingProblem(
+                f"column {column.name} is declared twice",
+                hint="give each column a name of its own",
+                position=column.position,
+            )
+        if column.name.startswith("_") and not (of_stream and column.name == RESULT_TIME):
+            raise BindingProblem(
+                f"column name {column.name} is reserved",
+                hint="names that begin with _ are the engine's own (_ts, _op, _reason)",
+                position=column.position,
+            )
+        seen[column.name.lower()] = column.position
+    return Schema(tuple(Column(c.name, c.type) for c in columns))
+
+
+def _given(options: tuple[WithOption, ...], known: tuple[str, ...], kind: str, schema: Schema | None) -> dict[str, str]:
+    given = {}
+    for option in options:
+        name = option.name
+        if name.startswith("distinct_") and schema is not None and "distinct_<column>" in known:
+            column = schema.find(name.removeprefix("distinct_"))
+            if column is None:
+                raise BindingProblem(
+                    f"option {name} names no column",
+                    detail=f"columns are {', '.join(schema.names)}",
+                    position=option.position,
+                )
+            name = f"distinct_{column.name}"
+        elif name not in known and not ("." in name and "<spark.option>" in known):
+            raise BindingProblem(
+                f"a {kind} has no option {name}", hint=f"options are {', '.join(known)}", position=option.position
+            )
+        if name in ("rate", "files_per_batch") or name.startswith("distinct_"):
+            _check_number(option)
+        given[name] = str(option.value)
+    return given
+
+
+def _spelling(schema: Schema, name: str) -> str:
+    """The name as the column was declared; `Stream` itself refuses one that is not there."""
+    column = schema.find(name)
+    return name if column is None else column.name
+
+
+def _check_number(option: WithOption) -> None:
+    try:
+        good = float(option.value) > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise BindingProblem(
+            f"{option.name} does not take {option.value!r}", hint="a number greater than zero", position=option.position
+        )

@@ -1,0 +1,217 @@
+"""Expressions: names resolved, types found.
+
+Answer   `bind_expression` turns a syntax node into a typed expression over the references in a scope; `bind_condition`
+         insists that it is BOOLEAN.
+Limits   Which functions exist and how they are typed is said in `model/expressions/functions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from eddyline.errors import BindingProblem, EddylineError
+from eddyline.language.binding.further_aggregates import FURTHER, bind_further
+from eddyline.language.binding.scope import Scope
+from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Over
+from eddyline.language.text.windows import parse_span
+from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP
+from eddyline.model.expressions.coercion import read_text
+from eddyline.model.expressions.expression import Expression, Literal, Literals
+from eddyline.model.expressions.functions import (
+    AGGREGATE_SYNONYMS,
+    AGGREGATES,
+    resolve,
+    resolve_aggregate,
+    resolve_cast,
+)
+
+_AGGREGATE_NAMES = frozenset(AGGREGATES) | frozenset(AGGREGATE_SYNONYMS) | {"mean", "stddev_samp"}
+
+
+@dataclass
+class Clause:
+    """Where an expression stands, which decides what it may hold."""
+
+    #: SELECT, WHERE, ON, GROUP BY or HAVING, as messages show it.
+    name: str
+    scope: Scope
+    aggregates: bool = False
+    #: Names of SELECT that may be used where no column has that name.
+    outputs: dict[str, Expression] = field(default_factory=dict)
+    #: Names that come before columns: those of the query's group window.
+    first: dict[str, Expression] = field(default_factory=dict)
+    #: Inside the argument of an aggregate.
+    inside: str = ""
+    #: What binds a function with OVER; None: there is none in this clause.
+    over: Callable[[Over], Expression] | None = None
+
+
+def bind_expression(node: Node, clause: Clause) -> Expression:
+    """The typed expression that a node means."""
+    match node:
+        case Name():
+            if node.table is None and node.name.lower() in clause.first:
+                return clause.first[node.name.lower()]
+            if node.table is None and node.name.lower() in clause.outputs and not clause.scope.has(node):
+                return clause.outputs[node.name.lower()]
+            return _column(node, clause)
+        case Constant():
+            return bind_constant(node)
+        case Over():
+            if clause.over is None:
+                raise BindingProblem(
+                    f"{node.function} OVER (…) is not allowed in {clause.name}",
+                    hint="functions with OVER stand in SELECT and QUALIFY; a subquery in FROM gives their results to others",
+                    position=node.position,
+                )
+            return clause.over(node)
+        case Cast(operand, kind, position):
+            return resolve_cast(bind_expression(operand, clause), kind, position)
+        case Apply():
+            if is_aggregate(node):
+                return _aggregate(node, clause)
+            if node.distinct or node.star:
+                inside = "*" if node.star else "DISTINCT"
+                raise BindingProblem(
+                    f"{node.function} does not take {inside}",
+                    hint=f"aggregates are {', '.join(AGGREGATES)}",
+                    position=node.position,
+                )
+            args = tuple(bind_expression(a, clause) for a in node.args)
+            own = clause.scope.own(node.function)
+            return resolve(node.function, args, node.position) if own is None else own.call(args, node.position)
+
+
+def _column(node: Name, clause: Clause) -> Expression:
+    """A column; `a.b` may also be the field b of a column a."""
+    scope = clause.scope
+    if (
+        node.table is not None
+        and scope.has(Name(node.table))
+        and not any(e.alias.lower() == node.table.lower() for e in scope.entries)
+    ):
+        whole = scope.column(Name(node.table, None, node.position))
+        return resolve("struct_extract", (whole, Literal(node.name, STRING)), node.position)
+    return scope.column(node)
+
+
+def bind_condition(node: Node, clause: Clause) -> Expression:
+    """The expression, which must be BOOLEAN."""
+    found = bind_expression(node, clause)
+    if found.type == NULL:
+        return resolve_cast(found, BOOLEAN, node.position)
+    if found.type != BOOLEAN:
+        raise BindingProblem(
+            f"{clause.name} needs a condition, not {found.type}",
+            hint="compare it with something",
+            position=node.position,
+        )
+    return found
+
+
+def is_aggregate(node: Node) -> bool:
+    return isinstance(node, Apply) and node.function in _AGGREGATE_NAMES
+
+
+def holds_aggregate(node: Node) -> bool:
+    if isinstance(node, Cast):
+        return holds_aggregate(node.operand)
+    return isinstance(node, Apply) and (is_aggregate(node) or any(holds_aggregate(a) for a in node.args))
+
+
+def _aggregate(node: Apply, clause: Clause) -> Expression:
+    if clause.inside:
+        raise BindingProblem(
+            f"{node.function} stands inside {clause.inside}", hint="aggregates do not nest", position=node.position
+        )
+    if not clause.aggregates:
+        hint = (
+            "conditions on groups stand in HAVING"
+            if clause.name in ("WHERE", "ON")
+            else "aggregates stand in SELECT and HAVING"
+        )
+        raise BindingProblem(
+            f"aggregate {node.function} is not allowed in {clause.name}", hint=hint, position=node.position
+        )
+    if node.function == "count_if":
+        node = _counted(node)
+    name = AGGREGATE_SYNONYMS.get(node.function, node.function)
+    if name in FURTHER:
+        return bind_further(
+            name,
+            node,
+            lambda inner: bind_expression(inner, Clause(clause.name, clause.scope, inside=name)),
+            clause.scope,
+        )
+    if node.star:
+        return resolve_aggregate(node.function, None, False, node.position)
+    if len(node.args) != 1:
+        hint = "COUNT(*) counts rows" if node.function == "count" else f"write {node.function}(x)"
+        raise BindingProblem(
+            f"{node.function} takes one argument, not {len(node.args)}", hint=hint, position=node.position
+        )
+    inner = Clause(clause.name, clause.scope, outputs={}, inside=node.function)
+    arg = bind_expression(node.args[0], inner)
+    # The smallest of the distinct values is the smallest value.
+    distinct = node.distinct and node.function not in ("min", "max")
+    return resolve_aggregate(node.function, arg, distinct, node.position)
+
+
+def _counted(node: Apply) -> Apply:
+    """COUNT_IF(c) counts the rows for which c holds."""
+    if len(node.args) != 1 or node.distinct or node.star:
+        raise BindingProblem("count_if takes one condition", hint="write count_if(x > 1)", position=node.position)
+    holds = Apply(
+        "case",
+        (node.args[0], Constant("integer", 1, node.position), Constant("null", None, node.position)),
+        position=node.position,
+    )
+    return Apply("count", (holds,), position=node.position)
+
+
+def bind_constant(node: Constant) -> Literal:
+    """A literal in the engine's own form."""
+    value = node.value
+    match node.kind:
+        case "null":
+            return Literal(None, NULL)
+        case "boolean":
+            return Literal(value, BOOLEAN)
+        case "double":
+            return Literal(value, DOUBLE)
+        case "string":
+            return Literal(value, STRING)
+        case "interval":
+            return Literal(parse_span(str(value), node.position), INTERVAL)
+        case "integer":
+            return _integer(node)
+        case "integers" | "doubles" | "strings":
+            return _listed(node)
+    target = TIMESTAMP if node.kind == "timestamp" else DATE
+    try:
+        return Literal(read_text(str(value), target, node.position), target)
+    except EddylineError as problem:
+        problem.position = problem.position or node.position
+        raise
+
+
+def _listed(node: Constant) -> Literals:
+    """A long list; whole numbers are of the smallest type that holds all of them, as when each has its own type."""
+    assert isinstance(node.value, tuple)
+    if node.kind != "integers":
+        return Literals(node.value, STRING if node.kind == "strings" else DOUBLE)
+    ends = [_integer(Constant("integer", value, node.position)).type for value in (min(node.value), max(node.value))]
+    return Literals(node.value, BIGINT if BIGINT in ends else INT)
+
+
+def _integer(node: Constant) -> Literal:
+    value = node.value
+    assert isinstance(value, int)
+    if -(2**31) <= value < 2**31:
+        return Literal(value, INT)
+    if -(2**63) <= value < 2**63:
+        return Literal(value, BIGINT)
+    raise BindingProblem(
+        f"{value} does not fit into BIGINT", hint="with a point it is a DOUBLE", position=node.position
+    )

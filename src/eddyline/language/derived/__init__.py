@@ -1,0 +1,1 @@
+"""Queries over queries: what FROM can hold beside streams and tables."""

@@ -1,0 +1,255 @@
+"""Queries over queries: derived streams, subqueries in FROM, WITH, UNION ALL.
+
+Answer   `bind_body` binds a query with everything inside of it: each subquery becomes a *maker*, a query whose results
+         are the rows of a derived stream, and the query reads that stream. `bind_derived` does so for CREATE STREAM …
+         AS.
+
+             SELECT … FROM (SELECT … FROM bids) b   ─►   maker _q-1: SELECT … FROM bids  ─►  stream _q-1  ─►  q: SELECT
+             … FROM _q-1 b
+
+Limits   A maker's results are final: a select, a join, a pattern, or an aggregate with EMIT ON CLOSE. A changelog is
+         refused. A query cannot read itself, for a name is known only after its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from eddyline.errors import BindingProblem, Position
+from eddyline.language.binding.bind import bind_query
+from eddyline.language.binding.bind_event import bind_event
+from eddyline.language.catalog import Catalog
+from eddyline.language.derived.changing import refuse_changing
+from eddyline.language.derived.latest import latest_sources
+from eddyline.language.derived.outer import bind_outer, has_outer
+from eddyline.language.derived.unnest import Unnesting
+from eddyline.language.syntax import Body, CreateDerived, Event, FromEntry, Item, Select, Star, Union
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.expressions.expression import Expression
+from eddyline.model.query import BoundQuery, UnnestedTable
+from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream, Table
+from eddyline.settings import Settings
+
+
+def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:
+    """The query that a body says, with its makers."""
+    found = _Derivation(name, settings, catalog)
+    query = found.with_tables(found.query(name, body))
+    return replace(query, makers=tuple(map(found.with_tables, found.makers)), text=body.text)
+
+
+def bind_derived(
+    statement: CreateDerived, settings: Settings, catalog: Catalog
+) -> tuple[Stream, tuple[BoundQuery, ...]]:
+    """The stream that CREATE STREAM … AS says, and the queries that make it; neither is in the catalog yet."""
+    catalog.check_free("stream", statement.name, statement.position)
+    found = _Derivation(statement.name, settings, catalog)
+    parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
+    named = statement.body.named if isinstance(statement.body, Union) else ()
+    with _unfinished(catalog, [statement.name]), found.names(named):
+        stream = found.stream(statement.name, parts, statement.position, _sequence(statement))
+    # The outermost makers are the stream's own queries; those behind their subqueries come and go with the first of
+    # them.
+    makers = [found.with_tables(maker) for maker in found.makers]
+    own = [maker for maker in makers if maker.feeds is stream]
+    inner = tuple(maker for maker in makers if maker.feeds is not stream)
+    return stream, (replace(own[0], makers=inner, text=statement.body.text), *own[1:])
+
+
+@contextmanager
+def _unfinished(catalog: Catalog, names: Sequence[str]) -> Iterator[None]:
+    """Within, these names stand for nothing yet."""
+    before = catalog.unfinished
+    catalog.unfinished = before | {name.lower() for name in names}
+    try:
+        yield
+    finally:
+        catalog.unfinished = before
+
+
+@dataclass
+class _Derivation:
+    """One statement: what it derives on the way."""
+
+    owner: str
+    settings: Settings
+    catalog: Catalog
+    makers: list[BoundQuery] = field(default_factory=list)
+    #: Tables whose arrays UNNEST takes apart.
+    unnested: list[UnnestedTable] = field(default_factory=list)
+    count: int = 0
+
+    def with_tables(self, query: BoundQuery) -> BoundQuery:
+        """The query with the tables that it reads and only this statement knows."""
+        read = {reference.source for reference in query.references}
+        return (
+            replace(query, unnested=tuple(self.unnested))
+            if any(table.name in read for table in self.unnested)
+            else query
+        )
+
+    @contextmanager
+    def names(self, named: Sequence[tuple[str, Body]]) -> Iterator[None]:
+        """Within, FROM may name the queries of a WITH; each of them knows those before it."""
+        before = self.catalog.local
+        try:
+            for at, (name, body) in enumerate(named):
+                with _unfinished(self.catalog, [later for later, _ in named[at:]]):
+                    self.catalog.local = {**self.catalog.local, name.lower(): self.derived(body)}
+            yield
+        finally:
+            self.catalog.local = before
+
+    def query(self, name: str, body: Body) -> BoundQuery:
+        if isinstance(body, Event):
+            return bind_event(name, body, self.settings, self.catalog)
+        if isinstance(body, Union):
+            with self.names(body.named):
+                whole = self.derived(body)
+            select = Select((Item(Star()),), (FromEntry(whole.name, "all"),), text=body.text, position=body.position)
+            with self._known({whole.name.lower(): whole}):
+                return bind_query(name, select, self.settings, self.catalog)
+        with self.names(body.named):
+            known: dict[str, Stream] = {}
+            sources = []
+            plain, changes = latest_sources(self, body)
+            known |= {stream.name.lower(): stream for stream in changes}
+            for source in plain:
+                if source.query is not None:
+                    stream = self.derived(source.query)
+                    known[stream.name.lower()] = stream
+                    source = replace(source, name=stream.name, query=None)
+                sources.append(source)
+            with self._known(known):
+                select = replace(body, sources=tuple(sources), named=())
+                if any(source.unnest is not None for source in sources):
+                    select = Unnesting(self.catalog, self._unnested, self._unnested_table).without(select)
+                if has_outer(select):
+                    refuse_changing(select, self.catalog)
+                    return bind_outer(self, name, select)
+                return bind_query(name, select, self.settings, self.catalog)
+
+    def plain_source(self, source: FromEntry) -> FromEntry:
+        """The source with the name of its stream in the place of a subquery; the name is known from then on."""
+        if source.query is None:
+            return source
+        stream = self.derived(source.query)
+        self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
+        return replace(source, name=stream.name, query=None)
+
+    def next_name(self) -> str:
+        """A name that no user can give."""
+        self.count += 1
+        return f"_{self.owner}-{self.count}"
+
+    def _unnested(self, body: Select, change: Callable[[Stream], Stream]) -> Stream:
+        """The derived stream of a subquery, changed; the names of the statement know it from now on."""
+        settings = self.settings
+        # A tree is one over the references of the query, which this subquery has not.
+        self.settings = replace(settings, plan="auto")
+        made = self.derived(body)
+        self.settings = settings
+        stream = change(made)
+        self.makers = [replace(maker, feeds=stream) if maker.feeds is made else maker for maker in self.makers]
+        self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
+        return stream
+
+    def _unnested_table(self, table: Table, array: Expression, element: Column) -> Table:
+        """A table with one row per element, which the names of the statement know from now on."""
+        made = Table(self.next_name(), Schema((*table.schema.columns, element)))
+        self.unnested.append(UnnestedTable(made.name, table.name, array, made.schema))
+        self.catalog.local = {**self.catalog.local, made.name.lower(): made}
+        return made
+
+    @contextmanager
+    def _known(self, streams: Mapping[str, Stream]) -> Iterator[None]:
+        before = self.catalog.local
+        self.catalog.local = {**before, **streams}
+        try:
+            yield
+        finally:
+            self.catalog.local = before
+
+    def derived(self, body: Body) -> Stream:
+        """The stream of a subquery, which has a name that no user can give."""
+        name = self.next_name()
+        if isinstance(body, Union):
+            with self.names(body.named):
+                return self.stream(name, body.parts, body.position)
+        return self.stream(name, (body,), body.position)
+
+    def stream(
+        self, name: str, parts: Sequence[Body], position: Position | None, sequence: str | None = None
+    ) -> Stream:
+        plain = name if name.startswith("_") else f"_{name}"
+        names = [plain] if len(parts) == 1 else [f"{plain}.{at + 1}" for at in range(len(parts))]
+        queries = [self.query(of_part, part) for of_part, part in zip(names, parts, strict=True)]
+        for query, part in zip(queries, parts, strict=True):
+            _check_final(query, part.position)
+            _check_columns(query, queries[0], part.position)
+        columns = [Column(o.name, o.type) for o in queries[0].outputs]
+        stream = Stream(
+            name=name,
+            schema=Schema((*columns, Column(DERIVED_TIME, TIMESTAMP))),
+            time=DERIVED_TIME,
+            position=self.catalog.next_position,
+            makers=tuple(names),
+            sequence=sequence,
+            # Values that all its queries finish are punctuations of it.
+            spoken_of=all(query.settings.propagate != "off" and self._may_finish(query) for query in queries),
+            ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
+        )
+        self.catalog.next_position += 1
+        self.makers += [replace(query, feeds=stream) for query in queries]
+        return stream
+
+    def _is_selection(self, query: BoundQuery) -> bool:
+        """Whether a query passes on rows of one stream, whose order they keep."""
+        if query.is_aggregate or query.ranking is not None or query.pattern is not None or len(query.references) != 1:
+            return False
+        source = self._source(query.references[0].source)
+        return isinstance(source, Stream) and source.ordered
+
+    def _may_finish(self, query: BoundQuery) -> bool:
+        """Whether a query may finish values: over one derived stream those that it has, and outer joins tell of
+        none."""
+        sources = [self._source(reference.source) for reference in query.streams]
+        return (
+            len(sources) != 1
+            or not isinstance(sources[0], Stream)
+            or not sources[0].is_derived
+            or sources[0].is_punctuated
+        )
+
+    def _source(self, name: str) -> Stream | Table:
+        inner = {maker.feeds.name: maker.feeds for maker in self.makers if maker.feeds is not None}
+        return inner[name] if name in inner else self.catalog.relation(name)
+
+
+def _sequence(statement: CreateDerived) -> str | None:
+    """The column that orders rows of equal time, where WITH names one."""
+    found = next((o for o in statement.options if o.name == "sequence"), None)
+    return None if found is None else str(found.value)
+
+
+def _check_final(query: BoundQuery, position: Position | None) -> None:
+    if query.is_changelog:
+        raise BindingProblem(
+            "a changelog cannot be read by another query",
+            detail=f"EMIT {query.emit} changes results that it has given",
+            hint="add EMIT ON CLOSE and a group window, such as GROUP BY TUMBLE(ts, '10 seconds'), whose results are final; "
+            "or join the table of an EMIT EVERY query: s JOIN LATEST q ON …",
+            position=position,
+        )
+
+
+def _check_columns(query: BoundQuery, first: BoundQuery, position: Position | None) -> None:
+    if [o.type for o in query.outputs] != [o.type for o in first.outputs]:
+        raise BindingProblem(
+            "the parts of UNION ALL have different columns",
+            detail=f"{', '.join(str(o.type) for o in first.outputs)} and {', '.join(str(o.type) for o in query.outputs)}",
+            hint="CAST them to one type",
+            position=position,
+        )

@@ -1,0 +1,211 @@
+"""Trees of joins over three streams and more, and [NOT] EXISTS beside joins of streams.
+
+Answer   `Tree.made` makes the queries behind such a FROM. An outer join asks whether the rows of one reference, its
+         *anchor*, have a partner (`outer_kinds.py`); so a result has some of the references:
+
+             FROM a LEFT JOIN b ON p(a, b) LEFT JOIN c ON q(a, c)
+               alone:  rows of a without b, rows of a without c            anti joins, each row with its number
+               (a, b, c)       inner join                                   (a, b, null)      a, b  with  a without c,
+               by the number of a (a, null, c)    a, c  with  a without b                      (a, null, null)   a
+               without b  with  a without c
+
+         [NOT] EXISTS is asked about the rows of an anchor too: every result is met with the rows for which it holds.
+         A row of the anchor is certain to have no partner when its window has ended, or when a punctuation closes its
+         partners.
+Limits   Anchors have a window that ends, by time or by rows, or partners that punctuations close: those of one stream,
+         not combinations of several. How long a row of [ROWS n] or [UNBOUNDED] waits is not known: what was found for
+         it is kept without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eddyline.errors import Unsupported
+from eddyline.language.derived.derivation import Derivation
+from eddyline.language.derived.outer_kinds import Joins, OuterKind, Question, closes
+from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
+from eddyline.model.schema import DERIVED_TIME, ROW, Column, Schema, Stream
+from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded, Window
+
+
+@dataclass
+class Tree:
+    """The joins of a FROM; `always` are conditions of WHERE on references that every result has."""
+
+    derivation: Derivation
+    text: str
+    joins: Joins
+    #: The columns that are read, in the order of FROM.
+    columns: Sequence[ColumnRef]
+    #: Every result is certain by time: an anchor with [ROWS n] is refused.
+    by_time: bool = False
+    always: tuple[Expression, ...] = ()
+    #: By question, the derived stream of the anchor's rows without a partner; of EXISTS that of the rows with one.
+    chosen: dict[str, Stream] = field(default_factory=dict)
+
+    def made(self) -> Stream:
+        """The stream of all results."""
+        joins = self.joins
+        for question in (*joins.questions, *joins.asked):
+            _check_certain(question, self.by_time, self._closes(question))
+        for question in joins.questions:
+            self.chosen[question.key] = self._chosen_rows(question, "anti")
+        for question, test in zip(joins.asked, joins.tests, strict=True):
+            self.chosen[question.key] = self._chosen_rows(question, "semi" if test.join == "EXISTS" else "anti")
+        stream = self._stream([Column(_name(c), c.type) for c in self.columns], len(joins.kinds))
+        for name, kind in zip(stream.makers, joins.kinds, strict=True):
+            self._result(name, kind, stream)
+        return stream
+
+    # -- queries
+
+    def _chosen_rows(self, question: Question, kind: str) -> Stream:
+        """Rows of the anchor without a partner, or with one: their numbers, and the columns that are read."""
+        anchor = question.anchor
+        columns = [_row(anchor.alias), *(c for c in self.columns if c.ref == anchor.alias)]
+        stream = self._stream([Column(_name(c), c.type) for c in columns])
+        outputs = [OutputColumn(_name(c), c) for c in columns]
+        references = (anchor, *question.others)
+        keeping = Keeping(kind, (anchor.alias,), closed=(anchor.alias,) if self._closes(question) else ())
+        self._maker(stream.makers[0], references, question.conditions, outputs, stream, keeping)
+        return stream
+
+    def _closes(self, question: Question) -> bool:
+        """Whether punctuations may say that a row of the anchor has no partner."""
+        if len(question.others) > 1:
+            return False
+        (other,) = question.others
+        return closes(question.anchor.alias, other, self.derivation.catalog.relation(other.source), question.conditions)
+
+    def _result(self, name: str, kind: OuterKind, stream: Stream) -> None:
+        """The maker of one kind of results; what it needs is made before it."""
+        here = kind.aliases
+        questions = [*kind.without, *self.joins.asked]
+        references = [r for r in self.joins.references if r.alias in here]
+        where = (*self.always, *self.joins.conditions(here))
+        if not questions:
+            self._maker(name, tuple(references), where, [self._output(c, here, {}) for c in self.columns], stream)
+            return
+        base, names, known, further = self._base(references, where, questions)
+        window = _reach(questions)
+        joined = [Reference("found", base.name, window if further else UNBOUNDED, True)]
+        conditions = [_over(c, names) for c in known]
+        for number, question in enumerate(further):
+            chosen, row = self.chosen[question.key], _row(question.anchor.alias)
+            joined.append(Reference(f"alone{number}", chosen.name, window, True))
+            conditions.append(Call("=", (_over(row, names), ColumnRef(f"alone{number}", _name(row), BIGINT)), BOOLEAN))
+        self._maker(
+            name, tuple(joined), tuple(conditions), [self._output(c, here, names) for c in self.columns], stream
+        )
+
+    def _base(
+        self, references: Sequence[Reference], where: tuple[Expression, ...], questions: list[Question]
+    ) -> tuple[Stream, Mapping[tuple[str, str], ColumnRef], tuple[Expression, ...], list[Question]]:
+        """What results of a kind have: a stream, its names, conditions still to be asked, and questions still to be
+        answered."""
+        if len(references) == 1:
+            first = self.chosen[questions[0].key]
+            return first, self._names(first), where, questions[1:]
+        kind = {r.alias for r in references}
+        columns = [c for c in self.columns if c.ref in kind]
+        columns += dict.fromkeys(_row(question.anchor.alias) for question in questions)
+        stream = self._stream([Column(_name(c), c.type) for c in columns])
+        self._maker(stream.makers[0], tuple(references), where, [OutputColumn(_name(c), c) for c in columns], stream)
+        return stream, self._names(stream), (), questions
+
+    @staticmethod
+    def _names(stream: Stream) -> dict[tuple[str, str], ColumnRef]:
+        found = {}
+        for column in stream.schema.columns:
+            alias, _, name = column.name.partition(".")
+            found[alias, name] = ColumnRef("found", column.name, column.type)
+        return found
+
+    @staticmethod
+    def _output(column: ColumnRef, kind: frozenset[str], names: Mapping[tuple[str, str], ColumnRef]) -> OutputColumn:
+        if column.ref not in kind:
+            return OutputColumn(_name(column), Literal(None, column.type))
+        return OutputColumn(_name(column), _over(column, names))
+
+    def _maker(
+        self,
+        name: str,
+        references: tuple[Reference, ...],
+        where: tuple[Expression, ...],
+        outputs: Sequence[OutputColumn],
+        stream: Stream,
+        keeping: Keeping | None = None,
+    ) -> None:
+        query = BoundQuery(
+            name,
+            references,
+            tuple(where),
+            tuple(outputs),
+            settings=self.derivation.settings,
+            text=self.text,
+            feeds=stream,
+            keeping=keeping,
+        )
+        self.derivation.makers.append(query)
+
+    def _stream(self, columns: Sequence[Column], makers: int = 1) -> Stream:
+        name = self.derivation.next_name()
+        names = (name,) if makers == 1 else tuple(f"{name}.{number + 1}" for number in range(makers))
+        position = self.derivation.catalog.next_position
+        self.derivation.catalog.next_position += 1
+        schema = Schema((*columns, Column(DERIVED_TIME, TIMESTAMP)))
+        return Stream(name=name, schema=schema, time=DERIVED_TIME, position=position, makers=names, ordered=False)
+
+
+def _check_certain(question: Question, by_time: bool, closed: bool) -> None:
+    anchor = question.anchor
+    if isinstance(anchor.window, Range | Now) or not (by_time or (isinstance(anchor.window, Unbounded) and not closed)):
+        return
+    ends = "[RANGE 10 MINUTES] or [NOW]" if by_time else "[RANGE 10 MINUTES], [ROWS 100] or [NOW]"
+    others = [r.alias for r in question.others]
+    if by_time:
+        more = ""
+    elif len(others) == 1:
+        more = f"; or declare punctuations of {question.others[0].source}, and compare {others[0]} and {anchor.alias} by = in ON"
+    else:
+        more = "; punctuations do not close combinations of several streams"
+    raise Unsupported(
+        f"whether a row of {anchor.alias} [{anchor.window}] has a partner is not certain in time",
+        detail=f"rows of {' and '.join(others)} to come can be its partners",
+        hint=f"give {anchor.alias} a window that ends: {ends}{more}",
+        position=question.position,
+    )
+
+
+def _name(column: ColumnRef) -> str:
+    return f"{column.ref}.{column.column}"
+
+
+def _row(alias: str) -> ColumnRef:
+    """The number of a row in its stream."""
+    return ColumnRef(alias, ROW, BIGINT)
+
+
+def _reach(questions: Sequence[Question]) -> Window:
+    """How far apart the parts of a result can be: the row that pushes one out of [ROWS n], or a punctuation, comes at
+    any time."""
+    if any(not isinstance(question.anchor.window, Range | Now) for question in questions):
+        return UNBOUNDED
+    return Range(2 * max(_span(question.anchor) for question in questions))
+
+
+def _span(anchor: Reference) -> int:
+    return anchor.window.micros if isinstance(anchor.window, Range) else 0
+
+
+def _over(e: Expression, names: Mapping[tuple[str, str], ColumnRef]) -> Expression:
+    """An expression in the names of a derived stream."""
+    if isinstance(e, ColumnRef):
+        return names.get((str(e.ref), e.column), e)
+    if isinstance(e, Call):
+        return Call(e.function, tuple(_over(a, names) for a in e.args), e.type)
+    return e

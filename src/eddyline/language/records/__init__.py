@@ -1,0 +1,1 @@
+"""Punctuations and heralds: their statements, options of streams, and texts."""

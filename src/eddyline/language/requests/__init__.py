@@ -1,0 +1,1 @@
+"""Templates and requests: bound, and read from texts."""

@@ -1,0 +1,76 @@
+"""Requests as texts: from a program, from a command line, from a file.
+
+Answer   `parse_ask` reads one request, `parse_asks` all requests of a text; the word REQUEST may be left out before the
+         first one. `bind_asks` binds texts, with one instant for those that have no AS OF.
+Limits   Nothing is answered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from eddyline.errors import SyntaxProblem
+from eddyline.language.catalog import Catalog
+from eddyline.language.grammar.grammar import read_request, read_statement
+from eddyline.language.parse import readers_of
+from eddyline.language.requests.ask_shapes import Shapes
+from eddyline.language.requests.templates import bind_ask
+from eddyline.language.syntax import Ask
+from eddyline.model.expressions.coercion import micros_of
+from eddyline.model.template import Request
+
+_FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …]"
+
+
+def parse_asks(text: str) -> list[Ask]:
+    """The requests that a text holds.
+
+    >>> [ask.template for ask in parse_asks("bytes FROM traffic; REQUEST n FROM calls")]
+    ['traffic', 'calls']
+    """
+    found = []
+    for number, reader in enumerate(readers_of(text)):
+        statement = read_statement(reader) if number else read_request(reader)
+        if not isinstance(statement, Ask):
+            raise SyntaxProblem("expected requests only", hint=_FORM, position=getattr(statement, "position", None))
+        found.append(statement)
+    if not found:
+        raise SyntaxProblem("there is no request", hint=_FORM)
+    return found
+
+
+def parse_ask(text: str) -> Ask:
+    """The one request that a text holds.
+
+    >>> parse_ask("bytes FROM traffic").template
+    'traffic'
+    """
+    found = parse_asks(text)
+    if len(found) != 1:
+        raise SyntaxProblem("expected one request", hint=_FORM)
+    return found[0]
+
+
+def bind_asks(
+    texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog, shapes: Shapes | None = None
+) -> list[Request]:
+    """What texts ask, each one request; `as_of` is the instant of those that say none. `shapes` remembers texts for
+    later calls."""
+    shapes = shapes or Shapes()
+    found = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise SyntaxProblem(f"a request is a text, not {text!r}", hint=_FORM)
+        known = shapes.find(text, catalog)
+        if known is None:
+            known = bind_ask(parse_ask(text), catalog)
+            shapes.learn(text, known, catalog)
+        found.append(known)
+    if as_of is None:
+        return found
+    if not isinstance(as_of, str | datetime):
+        raise SyntaxProblem(f"as_of is {as_of!r}", hint="a text such as '2024-01-31 12:30:00', or a datetime")
+    instant = micros_of(as_of)
+    return [replace(one, as_of=instant) if one.as_of is None else one for one in found]

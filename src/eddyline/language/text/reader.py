@@ -1,0 +1,170 @@
+"""A text as a row of tokens, with a finger on the next one.
+
+Answer   `StatementReader` is what the grammar files hold in their hands: look at the next word, take it, insist on it;
+         names, numbers, texts; errors with line and column. `expression` reads one whole expression.
+Limits   Forward only. It knows tokens, not statements, and not where they come from: `parse.py` makes it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NoReturn
+
+from eddyline.errors import Position, SyntaxProblem
+from eddyline.language.syntax import Node
+from eddyline.settings import Value
+
+_RESERVED = """
+ALL ALTER AND ANTI AS ASOF BETWEEN CASE CREATE CROSS DISTINCT DROP ELSE EMIT END EXCEPT EXISTS FALSE FETCH FOR FROM FULL GLOB
+GRANT GROUP HAVING ILIKE IN INNER INSERT INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT NATURAL NOT NOTNULL
+NULL OFFSET ON OR ORDER OUTER OVER QUALIFY REGEXP RETURNING REVOKE RIGHT RLIKE ROLLBACK SELECT SEMI TABLESAMPLE THEN TRUE UNCACHE
+UNION UNNEST USING VALUES WHEN WHERE WINDOW WITH XOR
+"""
+#: Words that are names only in double quotes.
+RESERVED = frozenset(_RESERVED.split())
+
+
+#: What to do about an expression that is too deep to be read or bound.
+NESTED = "a long chain of ORs over one column is x IN (…)"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`kind` is word, quoted, number, string, symbol or end; `start` and `end` are offsets into the text."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    #: The text in capital letters, which is how words of the language are compared.
+    upper: str = ""
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else f"'{self.text}'"
+
+
+class TextPlaces:
+    """Offsets to lines and columns."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+
+    def __call__(self, offset: int) -> Position:
+        line = bisect_right(self._lines, offset)
+        return Position(line, offset - self._lines[line - 1] + 1)
+
+
+class StatementReader:
+    """One statement. `tokens` ends with a token of kind end."""
+
+    def __init__(
+        self,
+        text: str,
+        tokens: list[Token],
+        places: TextPlaces,
+        expression_at: Callable[[int, int | None], tuple[Node, int]],
+    ) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.places = places
+        self.index = 0
+        self._expression_at = expression_at
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.index]
+
+    @property
+    def position(self) -> Position:
+        return self.places(self.next.start)
+
+    def at(self, *words: str) -> bool:
+        """Whether these words or symbols come next, in this order; letters may be large or small."""
+        index = self.index
+        for word in words:
+            # The last token is the end, whose text is empty: nothing is looked for behind it.
+            token = self.tokens[index]
+            if token.upper != word or token.kind not in ("word", "symbol"):
+                return False
+            index += 1
+        return True
+
+    def at_any(self, *words: str) -> str | None:
+        return self.next.upper if self.next.kind == "word" and self.next.upper in words else None
+
+    def take(self, *words: str) -> bool:
+        if not self.at(*words):
+            return False
+        self.index += len(words)
+        return True
+
+    def expect(self, *words: str, hint: str = "") -> None:
+        for word in words:
+            if not self.take(word):
+                self.fail(f"expected {word}", hint=hint)
+
+    def fail(self, expectation: str, *, hint: str = "") -> NoReturn:
+        raise SyntaxProblem(f"{expectation}, found {self.next}", hint=hint, position=self.position)
+
+    def name(self, what: str) -> str:
+        """A name: a word that is not reserved, or anything in double quotes."""
+        token = self.next
+        if token.kind == "word" and token.upper in RESERVED:
+            self.fail(
+                f"expected {what}",
+                hint=f'{token.text} is a word of the language; as a name it is written "{token.text}"',
+            )
+        if token.kind not in ("word", "quoted") or not token.text:
+            self.fail(f"expected {what}")
+        self.index += 1
+        return token.text
+
+    def at_name(self) -> bool:
+        return self.next.kind == "quoted" or (self.next.kind == "word" and self.next.upper not in RESERVED)
+
+    def word(self, what: str) -> str:
+        """Any word at all, reserved or not."""
+        if self.next.kind not in ("word", "quoted"):
+            self.fail(f"expected {what}")
+        self.index += 1
+        return self.tokens[self.index - 1].text
+
+    def dotted(self, what: str) -> str:
+        """The name of a setting: a word, or `experiment.` and a word."""
+        first = self.word(what)
+        return f"{first}.{self.word(what)}" if self.take(".") else first
+
+    def number(self, what: str) -> str:
+        if self.next.kind != "number":
+            self.fail(f"expected {what}")
+        self.index += 1
+        return self.tokens[self.index - 1].text
+
+    def value(self) -> Value:
+        """`word | number | 'text'`, as SET and WITH take it."""
+        token = self.next
+        if token.kind == "string" or token.kind in ("word", "quoted"):
+            self.index += 1
+            return token.text
+        negative = self.take("-")
+        text = self.number("a word, a number or a 'text'")
+        number = float(text) if any(c in text for c in ".eE") else int(text)
+        return -number if negative else number
+
+    def expression(self, stop: int | None = None) -> Node:
+        """The expression that begins here; it does not go beyond the token `stop`."""
+        node, self.index = self._expression_at(self.index, stop)
+        return node
+
+    def text_since(self, start: int) -> str:
+        """The text from the token at index `start` to the last token taken."""
+        return self.text[self.tokens[start].start : self.tokens[self.index - 1].end]
+
+    def line_since(self, start: int) -> str:
+        """The same with one blank for all that stands between two tokens, lines and comments too."""
+        tokens = self.tokens[start : self.index]
+        gaps = [" " if a.end < b.start else "" for a, b in pairwise(tokens)]
+        return "".join(self.text[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True))

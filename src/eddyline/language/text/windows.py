@@ -1,0 +1,134 @@
+"""The window clause, and spans of time wherever they are written.
+
+Answer   `[RANGE 10 MINUTES]`, `[ROWS 10]`, `[PARTITION BY k ROWS 10]`, `[NOW]`, `[UNBOUNDED]` to windows; '10 minutes'
+         to microseconds.
+Limits   Units have a fixed length: months and years are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from eddyline.errors import Position, SyntaxProblem, Unsupported
+from eddyline.language.text.reader import StatementReader
+from eddyline.model.window import NOW, UNBOUNDED, PartitionedRows, Range, Rows, Window
+
+_UNITS = {
+    "MICROSECOND": 1,
+    "US": 1,
+    "MILLISECOND": 1_000,
+    "MS": 1_000,
+    "SECOND": 1_000_000,
+    "SEC": 1_000_000,
+    "S": 1_000_000,
+    "MINUTE": 60_000_000,
+    "MIN": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "H": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "D": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+    "W": 604_800_000_000,
+}
+_HINT = "for example '10 minutes', '500 milliseconds' or '1 hour 30 minutes'"
+_WINDOWS = "windows are [RANGE 10 MINUTES], [ROWS 10], [PARTITION BY column ROWS 1], [NOW] and [UNBOUNDED]"
+#: Ten thousand years: more than lies between any two valid timestamps.
+LONGEST = 10_000 * 366 * _UNITS["DAY"]
+#: The largest number of rows a ROWS window may name.
+MOST_ROWS = 2**31 - 1
+
+
+def parse_span(text: str, position: Position | None = None) -> int:
+    """A span of time in microseconds.
+
+    >>> parse_span("1 hour 30 minutes")
+    5400000000
+    """
+    stripped = text.strip()
+    if re.fullmatch(r"0+", stripped):
+        return 0
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([a-z]+)", stripped, re.IGNORECASE)
+    rest = re.sub(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([a-z]+)", "", stripped, flags=re.IGNORECASE)
+    if not parts or rest.strip():
+        raise SyntaxProblem(f"'{text}' is not a span of time", hint=_HINT, position=position)
+    total = sum((Fraction(number) * _unit(word, position) for number, word in parts), Fraction(0))
+    if total.denominator != 1:
+        raise SyntaxProblem(f"'{text}' is not a whole number of microseconds", position=position)
+    if total > LONGEST:
+        raise SyntaxProblem(
+            f"'{text}' is too long a span", hint="10,000 years are the most; [UNBOUNDED] never ends", position=position
+        )
+    return int(total)
+
+
+def _unit(word: str, position: Position | None) -> int:
+    upper = word.upper()
+    size = _UNITS.get(upper) or _UNITS.get(upper.removesuffix("S"))
+    if size is not None:
+        return size
+    if upper.removesuffix("S") in ("MONTH", "QUARTER", "YEAR"):
+        raise Unsupported(f"a span in {word} has no fixed length", hint="give it in days", position=position)
+    raise SyntaxProblem(
+        f"there is no unit of time {word}",
+        hint="units are microseconds, milliseconds, seconds, minutes, hours, days and weeks",
+        position=position,
+    )
+
+
+def read_span(reader: StatementReader) -> int:
+    """`10 MINUTES`, `1 HOUR 30 MINUTES` or `'10 minutes'`, where the reader stands."""
+    position = reader.position
+    if reader.next.kind == "string":
+        reader.index += 1
+        return parse_span(reader.tokens[reader.index - 1].text, position)
+    words: list[str] = []
+    while not words or reader.next.kind == "number":
+        words.append(reader.number("a span of time such as 10 MINUTES"))
+        if reader.next.kind == "word":
+            words.append(reader.word("a unit of time"))
+        else:
+            reader.fail("expected a unit of time", hint="for example 10 MINUTES")
+    return parse_span(" ".join(words), position)
+
+
+def read_window(reader: StatementReader) -> Window | None:
+    """The window clause, if one comes next."""
+    if not reader.take("["):
+        return None
+    window: Window
+    if reader.take("RANGE"):
+        window = Range(read_span(reader))
+    elif reader.take("ROWS"):
+        window = Rows(_row_count(reader))
+    elif reader.take("UNBOUNDED"):
+        window = UNBOUNDED
+    elif reader.take("NOW"):
+        window = NOW
+    elif reader.take("PARTITION"):
+        window = _partitioned(reader)
+    else:
+        reader.fail("expected RANGE, ROWS, PARTITION BY, NOW or UNBOUNDED", hint=_WINDOWS)
+    if not reader.take("]"):
+        reader.fail("expected ]", hint=_WINDOWS)
+    return window
+
+
+def _partitioned(reader: StatementReader) -> PartitionedRows:
+    """`BY column, … ROWS n`."""
+    reader.expect("BY", hint=_WINDOWS)
+    columns = [reader.name("a column")]
+    while reader.take(","):
+        columns.append(reader.name("a column"))
+    reader.expect("ROWS", hint=_WINDOWS)
+    return PartitionedRows(tuple(columns), _row_count(reader))
+
+
+def _row_count(reader: StatementReader) -> int:
+    position = reader.position
+    text = reader.number("a number of rows")
+    if not text.isdigit() or not 1 <= int(text) <= MOST_ROWS:
+        raise SyntaxProblem(
+            f"[ROWS {text}] is not a window", hint="ROWS takes a whole number, 1 or more", position=position
+        )
+    return int(text)

@@ -1,0 +1,1 @@
+"""Typed expressions, and the table of functions with their typing rules."""

@@ -1,0 +1,1 @@
+"""Event patterns, the constraints on traces, and workflows."""

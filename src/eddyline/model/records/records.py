@@ -1,0 +1,223 @@
+"""Positioned records: what is said of a stream at a place of its order, beside its rows (punctuations, heralds).
+
+Answer   `Records` holds many records of one stream and one kind as columns: their places and their bodies. Records
+         stand in the total order among the rows of their stream, wait for the frontier like rows, and are not rows: no
+         window counts them.
+
+             rows       r0 (10)   r1 (20)            r2 (20)          r3 (30)
+             records                  (20, number 2)    (20, AFTER_ALL)        (30, AFTER_ALL)
+
+State    None: a batch of records never changes.
+Limits   The kind of a record says what the columns of its body mean. Where a source hands records out, numbers count
+         from its first row.
+Reading  docs/add-a-record.md
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.model.schema import Stream
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+#: Numbers of places before and after all rows of their time.
+BEFORE_ALL = int(np.iinfo(np.int64).min)
+AFTER_ALL = int(np.iinfo(np.int64).max)
+
+#: Columns of places in the tables that snapshots and packets hold, before those of the body.
+_PLACE = ("_ts", "_number", "_sequence", "_origin_ts", "_home", "_serial")
+_ABOUT = b"eddyline.records"
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records of one stream and one kind, in the order in which they came."""
+
+    stream: str
+    kind: str
+    #: Event time of each place, in microseconds.
+    ts: Ints
+    #: A record stands before the row of its time that has this number of arrival, and after those with smaller ones;
+    #: or BEFORE_ALL, AFTER_ALL.
+    number: Ints
+    #: One line per record.
+    body: pa.Table
+    #: Of a stream with a `sequence`: the value of each place; null: after all values.
+    sequence: pa.Array | None = None
+    #: Records that were derived from rows of a stream: that stream and the event times of these rows. A late row gives
+    #: no record.
+    origin: str | None = None
+    origin_ts: Ints | None = None
+    #: Where several shards get a record: whether this copy is the one that is counted. None: all are.
+    home: Flags | None = None
+    #: Names what a statement says: a pipeline takes it once, whatever the number of runs.
+    once: str | None = None
+    #: The order in which records of all kinds came to their stream; the gate numbers them.
+    serial: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @staticmethod
+    def one(
+        stream: str,
+        kind: str,
+        ts: int,
+        body: Mapping[str, Any],
+        number: int = AFTER_ALL,
+        once: str | None = None,
+        sequence: Any = None,
+    ) -> Records:
+        """A single record; by default it stands after all rows of its time."""
+        table = pa.table({name: [value] for name, value in body.items()})
+        place = None if sequence is None else pa.array([sequence])
+        return Records(stream, kind, np.array([ts], np.int64), np.array([number], np.int64), table, place, once=once)
+
+    @staticmethod
+    def beside(
+        source: Stream, target: Stream, kind: str, ts: Ints, body: pa.Table, origin_ts: Ints | None = None
+    ) -> Records:
+        """Records of `target` at places of rows of another stream: before or after all rows of that time, by the order
+        of the catalog."""
+        side = BEFORE_ALL if source.position < target.position else AFTER_ALL
+        number = np.full(len(ts), side, np.int64)
+        return Records(
+            target.name, kind, ts, number, body, origin=source.name, origin_ts=ts if origin_ts is None else origin_ts
+        )
+
+    @property
+    def counted(self) -> int:
+        """How many of them are counted here."""
+        return len(self) if self.home is None else int(self.home.sum())
+
+    def take(self, chosen: npt.NDArray[Any]) -> Records:
+        """Those with these numbers, or where a mask is true."""
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
+        return replace(
+            self,
+            ts=self.ts[chosen],
+            number=self.number[chosen],
+            body=self.body.take(pa.array(chosen, pa.int64())),
+            sequence=None if self.sequence is None else self.sequence.take(pa.array(chosen, pa.int64())),
+            origin_ts=None if self.origin_ts is None else self.origin_ts[chosen],
+            home=None if self.home is None else self.home[chosen],
+            serial=None if self.serial is None else self.serial[chosen],
+        )
+
+    def slice(self, start: int, stop: int) -> Records:
+        """Those from one number to before another; nothing is copied."""
+        if stop - start == len(self):
+            return self
+        return replace(
+            self,
+            ts=self.ts[start:stop],
+            number=self.number[start:stop],
+            body=self.body.slice(start, stop - start),
+            sequence=None if self.sequence is None else self.sequence.slice(start, stop - start),
+            origin_ts=None if self.origin_ts is None else self.origin_ts[start:stop],
+            home=None if self.home is None else self.home[start:stop],
+            serial=None if self.serial is None else self.serial[start:stop],
+        )
+
+    def shifted(self, rows: int) -> Records:
+        """The same records behind `rows` rows that came before the first one; places before and after all rows stay."""
+        if not rows:
+            return self
+        among = (self.number != BEFORE_ALL) & (self.number != AFTER_ALL)
+        return replace(self, number=np.where(among, self.number + np.where(among, rows, 0), self.number))
+
+    def renumbered(self, kept: Flags) -> Records:
+        """The same records where only the rows with a flag are left: a number counts rows that are left."""
+        before = np.concatenate([[0], np.cumsum(kept)])
+        among = (self.number != BEFORE_ALL) & (self.number != AFTER_ALL)
+        return replace(self, number=np.where(among, before[np.clip(self.number, 0, len(kept))], self.number))
+
+    # -- as tables and documents
+
+    def table(self) -> pa.Table:
+        """The records as one table, with what is the same for all of them in its metadata."""
+        columns: dict[str, Any] = {"_ts": self.ts, "_number": self.number}
+        if self.sequence is not None:
+            columns["_sequence"] = self.sequence
+        if self.origin_ts is not None:
+            columns["_origin_ts"] = self.origin_ts
+        if self.home is not None:
+            columns["_home"] = self.home
+        if self.serial is not None:
+            columns["_serial"] = self.serial
+        for name in self.body.column_names:
+            columns["body " + name] = self.body.column(name)
+        about = {"stream": self.stream, "kind": self.kind, "origin": self.origin, "once": self.once}
+        return pa.table(columns).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
+
+    @staticmethod
+    def from_table(table: pa.Table) -> Records:
+        about = json.loads(table.schema.metadata[_ABOUT])
+        names = [name for name in table.column_names if name not in _PLACE]
+        body = table.select(names).rename_columns([name[5:] for name in names]).replace_schema_metadata(None)
+        given = table.column_names
+        return Records(
+            about["stream"],
+            about["kind"],
+            _ints(table, "_ts"),
+            _ints(table, "_number"),
+            body,
+            table.column("_sequence").combine_chunks() if "_sequence" in given else None,
+            about["origin"],
+            _ints(table, "_origin_ts") if "_origin_ts" in given else None,
+            np.asarray(table.column("_home")).astype(np.bool_) if "_home" in given else None,
+            about["once"],
+            _ints(table, "_serial") if "_serial" in given else None,
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The records as a JSON value; for bodies of texts, numbers and truth values."""
+        places = {"ts": self.ts.tolist(), "number": self.number.tolist()}
+        return {"stream": self.stream, "kind": self.kind, **places, "body": self.body.to_pydict(), "once": self.once}
+
+    @staticmethod
+    def from_document(found: Mapping[str, Any]) -> Records:
+        ts, number = np.array(found["ts"], np.int64), np.array(found["number"], np.int64)
+        return Records(found["stream"], found["kind"], ts, number, pa.table(found["body"]), once=found["once"])
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    return np.asarray(table.column(name)).astype(np.int64)
+
+
+def concatenated(batches: Sequence[Records]) -> list[Records]:
+    """The same records in few batches: those of one kind and origin together, in their order."""
+    groups: dict[tuple[object, ...], list[Records]] = {}
+    for batch in batches:
+        whole = (batch.sequence is None, batch.origin_ts is None, batch.home is None, batch.serial is None)
+        groups.setdefault((batch.stream, batch.kind, batch.origin, batch.body.schema, *whole), []).append(batch)
+    return [_joined(same) for same in groups.values()]
+
+
+def _joined(same: Sequence[Records]) -> Records:
+    if len(same) == 1:
+        return same[0]
+    first = same[0]
+    return replace(
+        first,
+        ts=np.concatenate([b.ts for b in same]),
+        number=np.concatenate([b.number for b in same]),
+        body=pa.concat_tables([b.body for b in same]),
+        sequence=None if first.sequence is None else pa.concat_arrays([b.sequence for b in same]),
+        origin_ts=None
+        if first.origin_ts is None
+        else np.concatenate([b.origin_ts for b in same if b.origin_ts is not None]),
+        home=None if first.home is None else np.concatenate([b.home for b in same if b.home is not None]),
+        once=None,
+        serial=None if first.serial is None else np.concatenate([b.serial for b in same if b.serial is not None]),
+    )

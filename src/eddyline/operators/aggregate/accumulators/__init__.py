@@ -1,0 +1,1 @@
+"""What is kept per group, for each kind of aggregate."""

@@ -1,0 +1,355 @@
+"""What is kept per group for an aggregate: updated by what comes and what leaves, never computed over.
+
+Answer   `add` and `retract` take the groups' codes and the words of an argument; `read` gives the aggregates of groups
+         as an Arrow array. COUNT, SUM, AVG and STDDEV keep sums, MIN and MAX a heap (only the extreme, where nothing
+         leaves), DISTINCT a count per value. `part` gives what groups hold as columns that mean the same elsewhere,
+         `merge` adds such columns to groups.
+State    Arrays by group, named in `by_group` for snapshots; heaps are derived from the live contributions.
+Limits   Where taking values back has cost digits, `renew` sums the live ones anew. Heaps have no parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.kernels.groups import group as kernels
+from eddyline.kernels.groups import heaps, sums, whole_sums
+from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
+from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.words import ALL, Words, decimals, floats, grown
+from eddyline.operators.aggregate.contributions import Contributions
+from eddyline.operators.aggregate.tables import arrays_of, as_table
+from eddyline.operators.expressions.functions_decimal import to_doubles
+from eddyline.operators.expressions.vectors import Issues, Mask
+from eddyline.state.columns import Array, Ints, pack_bits
+
+#: DECIMAL(38, s) holds integers below this.
+_WIDEST = 10**38
+
+
+class Accumulator:
+    """One argument's state for every group. `held` are the words of all contributions by slot, where there are any."""
+
+    by_group: tuple[str, ...] = ()
+
+    def reserve(self, groups: int) -> None:
+        for name in self.by_group:
+            setattr(self, name, grown(getattr(self, name), groups))
+
+    def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        self.change(codes, words, valid, 1)
+
+    def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        self.change(codes, words, valid, -1)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        raise NotImplementedError
+
+    def reset(self, codes: Ints) -> None:
+        """The groups are gone; another may get the code."""
+        for name in self.by_group:
+            getattr(self, name)[codes] = 0
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        """Mend the groups whose state has suffered; `values` gives the live values of the groups in a mask."""
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        raise NotImplementedError
+
+    # -- groups in parts, where nothing leaves
+
+    def part(self, codes: Ints) -> pa.Table:
+        return as_table({name: getattr(self, name)[codes] for name in self.by_group})
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        """Add what groups hold elsewhere to what they hold here; a code may come several times."""
+        raise NotImplementedError
+
+
+class Tally(Accumulator):
+    """COUNT of values that are not null."""
+
+    by_group = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: Ints = np.zeros(0, np.int64)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        kernels.add_counts(self.counts, codes, valid, sign)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return _plain(BIGINT, self.counts[codes])
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        np.add.at(self.counts, codes, arrays_of(part)["counts"])
+
+
+class FloatSums(Accumulator):
+    """SUM, AVG and STDDEV of doubles, and STDDEV of distinct numbers of another type as doubles."""
+
+    def __init__(self, squares: bool, kind: DataType, words: Words) -> None:
+        self.kind, self.words = kind, words
+        self.by_group = ("sums", "squares", "tallies") if squares else ("sums", "tallies")
+        self.sums: Array = np.zeros((0, 5))
+        self.squares: Array = np.zeros((0, 5))
+        self.tallies: Array = np.zeros((0, 4), np.int64)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        sums.add_floats(codes, self.doubles(words), valid, sign, self.sums, self.squares, self.tallies)
+
+    def doubles(self, words: Ints) -> Array:
+        if self.kind == DOUBLE:
+            return floats(words)
+        if self.kind.name != "DECIMAL":
+            return words.astype(np.float64)
+        return to_doubles(self.words.decode(words, ALL, self.kind), self.kind)
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        bad = sums.doubtful(codes, self.sums)
+        if "squares" in self.by_group:
+            bad |= sums.doubtful(codes, self.squares) | sums.uncertain(codes, self.sums, self.squares, self.tallies)
+        if bad.any():
+            wanted = np.zeros(groups, np.bool_)
+            wanted[codes[bad]] = True
+            self.reset(codes[bad])
+            self.change(*values(wanted), 1)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        if function == "stddev":
+            return _plain(
+                DOUBLE, sums.read_deviations(codes, self.sums, self.squares, self.tallies), self.tallies[codes, 0] > 1
+            )
+        return _plain(
+            DOUBLE, sums.read_sums(codes, self.sums, self.tallies, function == "avg"), self.tallies[codes, 0] > 0
+        )
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        more = arrays_of(part)
+        sums.merge_floats(codes, more["sums"], self.sums)
+        if "squares" in self.by_group:
+            sums.merge_floats(codes, more["squares"], self.squares)
+        np.add.at(self.tallies, codes, more["tallies"])
+
+
+class WholeSums(Accumulator):
+    """SUM and AVG of integers and decimals: exact in 128 bits for integers and in 192 for decimals. Only the final
+    value has to fit."""
+
+    by_group = ("sums", "tallies")
+
+    def __init__(self, kind: DataType, words: Words) -> None:
+        exact = kind.name == "DECIMAL"
+        self.result = decimal(38, kind.scale) if exact else BIGINT
+        self.words = words if exact else None
+        self.sums: Array = np.zeros((0, 3 if exact else 2), np.int64)
+        self.tallies: Ints = np.zeros(0, np.int64)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        whole_sums.add_whole(codes, *self.halves(words), valid, sign, self.sums, self.tallies)
+
+    def halves(self, words: Ints) -> tuple[Ints, Ints]:
+        """The low and the high 64 bits of values."""
+        return (words, words >> 63) if self.words is None else self.words.whole(words)
+
+    def empty(self) -> WholeSums:
+        """The same for other groups."""
+        found = copy(self)
+        found.sums, found.tallies = self.sums[:0].copy(), np.zeros(0, np.int64)
+        return found
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        known = self.tallies[codes] > 0
+        if function == "avg":
+            return _plain(DOUBLE, whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result)), known)
+        low, high = self.sums[codes, 0], self.sums[codes, 1]
+        if self.words is None:
+            fits = high == low >> 63
+        else:
+            limit_high, limit_low = _WIDEST >> 64, np.uint64(_WIDEST & (2**64 - 1))
+            below = (high < limit_high) | ((high == limit_high) & (low.view(np.uint64) < limit_low))
+            # -10**38 itself is excluded by its neighbour: the two's complement of the limit lies at ~limit + 1.
+            above = (high > ~limit_high) | (
+                (high == ~limit_high) & (low.view(np.uint64) > np.uint64(2**64 - int(limit_low)))
+            )
+            fits = below & above & (self.sums[codes, 2] == high >> 63)
+        if not fits.all() and (lost := int((known & ~fits).sum())):
+            issues.add("overflow", lost)
+            known = known & fits
+        if self.words is None:
+            return _plain(self.result, low, known)
+        return decimals(low, high, None if known.all() else pack_bits(known), self.result)
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        more = arrays_of(part)
+        whole_sums.merge_whole(codes, more["sums"], self.sums)
+        np.add.at(self.tallies, codes, more["tallies"])
+
+
+def _units(kind: DataType) -> Array:
+    """How many of the units that are summed up are one, in two words."""
+    units = 10**kind.scale if kind.name == "DECIMAL" else 1
+    return np.array([units & (2**64 - 1), units >> 64], np.uint64)
+
+
+class LastingExtreme(Accumulator):
+    """MIN or MAX where nothing ever leaves: the extreme is enough."""
+
+    by_group = ("extremes", "known")
+
+    def __init__(self, largest: bool, kind: DataType, words: Words) -> None:
+        self.largest, self.kind, self.words = largest, kind, words
+        self.extremes: Ints = np.zeros(0, np.int64)
+        self.known: Mask = np.zeros(0, np.bool_)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        heaps.best(codes, words, valid, self.extremes, self.known, self.largest, self.words.texts(self.kind))
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return self.words.decode(self.extremes[codes], self.known[codes], self.kind)
+
+    def part(self, codes: Ints) -> pa.Table:
+        # Not as words: those of texts mean something only here.
+        return pa.table({"values": self.words.decode(self.extremes[codes], self.known[codes], self.kind)})
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        self.change(codes, *self.words.encode(part.column("values").combine_chunks(), self.kind), 1)
+
+
+class Extreme(Accumulator):
+    """MIN or MAX over contributions that leave: a heap per group."""
+
+    def __init__(self, largest: bool, kind: DataType, words: Words) -> None:
+        self.largest, self.kind, self.words = largest, kind, words
+        self.roots: Ints = np.full(0, -1, np.int64)
+        self.links = np.zeros((0, 3), np.int32)
+        self.held: Ints = np.zeros(0, np.int64)
+
+    def reserve(self, groups: int) -> None:
+        self.roots = grown(self.roots, groups, -1)
+
+    def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        self.held, self.links = held, grown(self.links, len(held))
+        heaps.insert(self.roots, codes, slots, held, self.links, valid, self.largest, self.words.texts(self.kind))
+
+    def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+        self.held = held
+        heaps.remove(self.roots, codes, slots, held, self.links, valid, self.largest, self.words.texts(self.kind))
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        roots = self.roots[codes]
+        known = roots >= 0
+        words = self.held[np.where(known, roots, 0)] if len(self.held) else np.zeros(len(codes), np.int64)
+        return self.words.decode(np.where(known, words, 0), known, self.kind)
+
+
+class Distinct(Accumulator):
+    """Passes on each value of a group when it comes for the first time and when it leaves for the last."""
+
+    def __init__(self, inner: Accumulator, lasting: bool, kind: DataType, words: Words) -> None:
+        self.inner = inner
+        self.lasting = lasting
+        self.kind, self.words = kind, words
+        self.values = Dictionary(2)
+        self.counts: Ints = np.zeros(self.values.capacity, np.int64)
+        self.by_group = inner.by_group
+
+    def reserve(self, groups: int) -> None:
+        self.inner.reserve(groups)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        if len(valid):
+            codes, words = codes[valid], words[valid]
+        if sign > 0:
+            crossing = self._count(codes, words)
+        else:
+            entries = self.values.find(np.stack([codes, words], axis=1))
+            crossing = kernels.count_down(self.counts, entries)
+            self.values.release(entries[crossing])
+        self.inner.change(codes[crossing], words[crossing], ALL, sign)
+
+    def recount(self, codes: Ints, words: Ints, valid: Mask) -> None:
+        """Values that the inner state knows already."""
+        self._count(*(codes, words) if not len(valid) else (codes[valid], words[valid]))
+
+    def _count(self, codes: Ints, words: Ints) -> Mask:
+        """Count values of groups; True where one is the first."""
+        entries = self.values.codes(np.stack([codes, words], axis=1))
+        self.counts = grown(self.counts, self.values.capacity)
+        first: Mask = kernels.count_up(self.counts, entries)
+        return first
+
+    def reset(self, codes: Ints) -> None:
+        # Where contributions leave one by one, a group that is gone has no values; one that closes takes its values
+        # along.
+        if self.lasting and self.values.held:
+            gone = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
+            gone[codes] = True
+            entries = self.values.live()
+            owners = self.values.keys[entries, 0]
+            lost = entries[(owners < len(gone)) & gone[np.minimum(owners, len(gone) - 1)]] if len(gone) else entries[:0]
+            self.counts[lost] = 0
+            self.values.release(lost)
+        self.inner.reset(codes)
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        def own(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+            rows = self.values.keys[self.values.live()]
+            rows = rows[wanted[rows[:, 0]]]
+            return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1]), ALL
+
+        self.inner.renew(codes, own, groups)
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return self.inner.read(function, codes, issues)
+
+    def part(self, codes: Ints) -> pa.Table:
+        """The distinct values of each group: sums of them mean nothing where the same value lies in two parts."""
+        row_of = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+        row_of[codes] = np.arange(len(codes))
+        entries = self.values.keys[self.values.live()]
+        entries = entries[entries[:, 0] < len(row_of)]
+        rows = row_of[entries[:, 0]]
+        entries, rows = entries[rows >= 0], rows[rows >= 0]
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(np.bincount(rows, minlength=len(codes)))
+        values = self.words.decode(np.ascontiguousarray(entries[order, 1]), ALL, self.kind)
+        offsets = pa.array(np.concatenate([[0], ends]).astype(np.int64))
+        return pa.table({"values": pa.LargeListArray.from_arrays(offsets, values)})
+
+    def merge(self, codes: Ints, part: pa.Table) -> None:
+        lists = part.column("values").combine_chunks()
+        words, valid = self.words.encode(lists.flatten(), self.kind)
+        self.change(np.repeat(codes, lists.value_lengths().to_numpy()), words, valid, 1)
+
+
+def accumulator(family: str, kind: DataType, distinct: bool, squares: bool, lasting: bool, words: Words) -> Accumulator:
+    """What keeps the aggregates of one family over one argument of type `kind`."""
+    if family in ("min", "max"):
+        return (LastingExtreme if lasting else Extreme)(family == "max", kind, words)
+    if family == "count":
+        inner: Accumulator = Tally()
+    elif family == "float":
+        inner = FloatSums(squares, kind, words)
+    else:
+        inner = WholeSums(kind, words)
+    return Distinct(inner, lasting, kind, words) if distinct else inner
+
+
+def live_values(contributions: Contributions, argument: int) -> Callable[[Mask], tuple[Ints, Ints, Mask]]:
+    """The live contributions' codes, words and validity of one argument, for the groups in a mask."""
+
+    def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+        slots = contributions.live()
+        slots = slots[wanted[contributions.codes[slots]]]
+        return contributions.codes[slots], contributions.words[argument][slots], contributions.valid_at(argument, slots)
+
+    return values
+
+
+def _plain(kind: DataType, values: Array, known: Mask | None = None) -> pa.Array:
+    mask = None if known is None or known.all() else pack_bits(known)
+    return pa.Array.from_buffers(kind.arrow, len(values), [mask, pa.py_buffer(np.ascontiguousarray(values))])

@@ -1,0 +1,129 @@
+"""Aggregates that need all values of a group: texts put together, quantiles of rows that leave.
+
+Answer   `Collected` keeps the values of every group, each with its place, and reads them in the order of places.
+         `LiveQuantiles` sorts the live values of the groups that are asked for. `follow_each` moves either of them over
+         several instants, one after the other.
+State    Collected: per group and value how often it is there. LiveQuantiles: nothing but the last answer.
+Limits   A group costs as much as its values, and reading it as much as sorting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.datatypes import BYTES, DOUBLE, STRING, DataType
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct
+from eddyline.operators.aggregate.accumulators.words import ALL, Words, floats
+from eddyline.operators.expressions.functions_arranged import payloads
+from eddyline.operators.expressions.vectors import Issues, Mask
+from eddyline.state.columns import Ints, pack_bits
+
+
+class _Nothing(Accumulator):
+    """Keeps nothing beside the values."""
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        """Values are counted by `Distinct`."""
+
+
+class Collected(Distinct):
+    """STRING_AGG and ARRAY_AGG: the values of a group in the order of their places."""
+
+    def __init__(self, result: DataType, separator: str | None, lasting: bool, words: Words) -> None:
+        super().__init__(_Nothing(), lasting, BYTES, words)
+        self.separator = separator
+        self.element = STRING if separator is not None else result.element
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        lists = self._lists(codes)
+        if self.separator is None:
+            return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(None, lists.type), lists)
+        return pc.if_else(
+            pc.equal(pc.list_value_length(lists), 0),
+            pa.scalar(None, pa.string()),
+            pc.binary_join(lists, self.separator),
+        )
+
+    def _lists(self, codes: Ints) -> pa.Array:
+        """Per group its values, in order."""
+        row_of = np.full(self._most(codes) + 1, -1, np.int64)
+        row_of[codes] = np.arange(len(codes))
+        entries = self.values.live()
+        entries = entries[self.values.keys[entries, 0] < len(row_of)]
+        entries = entries[row_of[self.values.keys[entries, 0]] >= 0]
+        rows = row_of[self.values.keys[entries, 0]]
+        written = self.words.decode(np.ascontiguousarray(self.values.keys[entries, 1]), ALL, BYTES)
+        order = pc.sort_indices(
+            pa.table({"row": rows, "bytes": written}), [("row", "ascending"), ("bytes", "ascending")]
+        ).to_numpy()
+        repeated = np.repeat(order, self.counts[entries[order]])
+        ends = np.cumsum(np.bincount(rows[repeated], minlength=len(codes)))
+        offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+        values = payloads(written.take(pa.array(repeated)), self.element, nullable=self.separator is None)
+        return pa.ListArray.from_arrays(offsets, values)
+
+    @staticmethod
+    def _most(codes: Ints) -> int:
+        return int(codes.max(initial=-1))
+
+
+class LiveQuantiles(Accumulator):
+    """APPROX_QUANTILE over contributions that leave: computed of the live ones, exactly."""
+
+    by_group = ("quantiles", "known")
+
+    def __init__(self, part: float) -> None:
+        self.part_of = part
+        self.quantiles = np.zeros(0)
+        self.known: Mask = np.zeros(0, np.bool_)
+
+    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+        """What is live is asked for when the answer is."""
+
+    def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
+        wanted = np.zeros(groups, np.bool_)
+        wanted[codes] = True
+        held, words, valid = values(wanted)
+        if len(valid):
+            held, words = held[valid], words[valid]
+        numbers = ~np.isnan(floats(words))
+        held, words = held[numbers], words[numbers]
+        order = np.lexsort((words, held))
+        held, words = held[order], words[order]
+        self.known[codes] = False
+        found, first, counts = np.unique(held, return_index=True, return_counts=True)
+        self.quantiles[found] = floats(
+            words[first + np.maximum(np.ceil(self.part_of * counts).astype(np.int64) - 1, 0)]
+        )
+        self.known[found] = True
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        known = self.known[codes]
+        mask = None if known.all() else pack_bits(known)
+        return pa.Array.from_buffers(
+            DOUBLE.arrow, len(codes), [mask, pa.py_buffer(np.ascontiguousarray(self.quantiles[codes]))]
+        )
+
+
+class AnswersByInstant(Accumulator):
+    """What another accumulator gave at several instants: one answer per row."""
+
+    def __init__(self, answers: pa.Array) -> None:
+        self.answers = answers
+
+    def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        return self.answers.take(pa.array(codes))
+
+
+def follow_each(kept: Accumulator, ends: Ints, codes: Ints, apply: Callable[[int], None]) -> AnswersByInstant:
+    """The answers at every instant for the groups that something happens to then; `apply` moves the accumulator to an
+    instant."""
+    found = []
+    for instant, stop in enumerate(ends.tolist()):
+        apply(instant)
+        found.append(kept.read("", codes[int(ends[instant - 1]) if instant else 0 : stop], Issues()))
+    return AnswersByInstant(pa.concat_arrays(found))

@@ -1,0 +1,104 @@
+"""Codes for rows of words: which group a combination belongs to, which distinct value it brings.
+
+Answer   `codes` gives every row of words its code, a new one where the row is new; `release` takes codes back, and they
+         are given out again. Codes are small: arrays indexed by code stay as long as the most groups that ever lived at
+         once.
+State    The words of every live code and a hash table over them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eddyline.kernels.groups import group as kernels
+from eddyline.operators.aggregate.accumulators.words import grown
+from eddyline.state.columns import Ints
+
+_SMALLEST = 256
+
+
+class Dictionary:
+    def __init__(self, width: int) -> None:
+        self.heads: Ints = np.full(_SMALLEST, -1, np.int64)
+        self.following: Ints = np.full(_SMALLEST, -1, np.int64)
+        self.keys: Ints = np.zeros((_SMALLEST, width), np.int64)
+        self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
+        self.free_count: Ints = np.array([_SMALLEST])
+
+    @property
+    def capacity(self) -> int:
+        """All codes are below."""
+        return len(self.following)
+
+    @property
+    def held(self) -> int:
+        return self.capacity - int(self.free_count[0])
+
+    def codes(self, rows: Ints) -> Ints:
+        codes = np.empty(len(rows), np.int64)
+        done = 0
+        while True:
+            done = kernels.find_or_add(
+                self.heads, self.following, self.keys, self.free, self.free_count, rows, done, codes
+            )
+            if done == len(rows):
+                return codes
+            self._double()
+
+    def find(self, rows: Ints) -> Ints:
+        """Codes of rows; -1 where a row is not there."""
+        found: Ints = kernels.find(self.heads, self.following, self.keys, rows)
+        return found
+
+    def release(self, codes: Ints) -> None:
+        kernels.remove(self.heads, self.following, self.keys, self.free, self.free_count, codes)
+
+    def _double(self) -> None:
+        capacity = self.capacity
+        self.following, self.keys = grown(self.following, 2 * capacity), grown(self.keys, 2 * capacity)
+        self.free = np.arange(2 * capacity - 1, -1, -1)
+        self.free_count[0] = capacity
+        self._rehash(np.arange(capacity))
+
+    def _rehash(self, codes: Ints) -> None:
+        self.heads = np.full(self.capacity, -1, np.int64)
+        kernels.rehash(self.heads, self.following, self.keys, codes)
+
+    def live(self) -> Ints:
+        """All codes that stand for a row, ascending."""
+        here = np.ones(self.capacity, np.bool_)
+        here[self.free[: self.free_count[0]]] = False
+        return np.flatnonzero(here)
+
+    def restore(self, codes: Ints, rows: Ints) -> None:
+        """Exactly these rows, with these codes."""
+        capacity = _SMALLEST
+        while capacity <= (int(codes.max()) if len(codes) else 0):
+            capacity *= 2
+        self.following = np.full(capacity, -1, np.int64)
+        self.keys = np.zeros((capacity, self.keys.shape[1]), np.int64)
+        self.keys[codes] = rows
+        rest = np.setdiff1d(np.arange(capacity), codes)[::-1]
+        self.free = np.zeros(capacity, np.int64)
+        self.free[: len(rest)] = rest
+        self.free_count[0] = len(rest)
+        self._rehash(codes)
+
+
+class Touched:
+    """The codes that something happened to since they were last asked for, each once."""
+
+    def __init__(self) -> None:
+        self.flags = np.zeros(_SMALLEST, np.bool_)
+        self.codes: Ints = np.zeros(_SMALLEST, np.int64)
+        self.count = 0
+
+    def note(self, codes: Ints, capacity: int) -> None:
+        self.flags, self.codes = grown(self.flags, capacity), grown(self.codes, capacity)
+        self.count = kernels.collect(self.flags, codes, self.codes, self.count)
+
+    def take(self) -> Ints:
+        found = self.codes[: self.count].copy()
+        self.flags[found] = False
+        self.count = 0
+        return found

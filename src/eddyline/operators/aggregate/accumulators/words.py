@@ -1,0 +1,248 @@
+"""Values as 64-bit words, and back: how groups and aggregates hold everything.
+
+Answer   `Words.encode` turns an Arrow array into words and a validity mask; equal values have equal words, and for
+         everything but STRING, DECIMAL and BYTES the words are in the order of the values. Those become ids of interned
+         bytes, in whose bytewise order values lie. `decode` goes back.
+State    The interned bytes. `sweep` forgets those that no group names any more; the others keep their ids.
+Limits   -0.0 is 0.0 and every NaN the same: as groups and comparisons in SQL want it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.kernels import hashing
+from eddyline.kernels.groups import group as kernels
+from eddyline.model.datatypes import BYTES, DataType
+from eddyline.operators.aggregate.accumulators.lists import list_bytes
+from eddyline.operators.expressions.vectors import Mask
+from eddyline.state.columns import Array, Ints, as_plain, pack_bits, string_buffers, validity
+
+#: `valid` of a column without nulls, for kernels.
+ALL: Mask = np.empty(0, np.bool_)
+_SMALLEST = 256
+_SIGN = np.uint64(1 << 63)
+#: Strings that may come before it is asked which are still named.
+_BEFORE_SWEEP = 65_536
+
+
+def grown(values: Array, size: int, fill: int = 0) -> Array:
+    """The array with at least `size` rows; new ones are filled."""
+    if len(values) >= size:
+        return values
+    wide = np.full((max(size, 2 * len(values)), *values.shape[1:]), fill, values.dtype)
+    wide[: len(values)] = values
+    return wide
+
+
+def is_text(kind: DataType) -> bool:
+    """Whether words are ids of interned bytes."""
+    return kind.name in ("STRING", "DECIMAL", "BYTES", "ARRAY")
+
+
+class Words:
+    def __init__(self) -> None:
+        self.heads: Ints = np.full(_SMALLEST, -1, np.int64)
+        self.following: Ints = np.full(_SMALLEST, -1, np.int64)
+        self.hashes: Ints = np.zeros(_SMALLEST, np.int64)
+        self.begins: Ints = np.zeros(_SMALLEST, np.int64)
+        self.sizes: Ints = np.zeros(_SMALLEST, np.int64)
+        self.arena: npt.NDArray[np.uint8] = np.empty(4096, np.uint8)
+        self.used: Ints = np.zeros(1, np.int64)
+        #: Id 0 stands where there is no value and is never given out.
+        self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
+        self.free_count: Ints = np.array([_SMALLEST - 1])
+        self._kept = 0
+
+    # -- values to words
+
+    def encode(self, values: pa.Array, kind: DataType) -> tuple[Ints, Mask]:
+        """Words and validity; the validity is ALL where there are no nulls."""
+        if kind.name == "NULL":
+            return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+        if kind.name == "ARRAY":
+            # Lists are compared, and not read again.
+            values, kind = list_bytes(values, kind.element), BYTES
+        there = validity(values)
+        valid = ALL if there is None else there
+        if kind.name in ("STRING", "BYTES"):
+            return self._intern(*string_buffers(values), valid), valid
+        if kind.name == "DECIMAL":
+            raw = ordered_bytes(as_plain(values, kind))
+            return self._intern(np.arange(len(values) + 1) * 16, raw, valid), valid
+        plain = as_plain(values, kind)
+        if kind.name == "DOUBLE":
+            # As in SQL, -0.0 equals 0.0 and NaN equals NaN, whatever their bits.
+            words: Ints = _ordered((np.where(np.isnan(plain), np.nan, plain) + 0.0).view(np.int64))
+        else:
+            words = plain.astype(np.int64)
+        if there is not None:
+            words = np.where(there, words, 0)
+        return words, valid
+
+    def encode_rows(self, columns: Sequence[pa.Array], kinds: Sequence[DataType]) -> Ints:
+        """Rows of words, one column each and a last one with bits that say which of them are null."""
+        rows = np.zeros((len(columns[0]), len(columns) + 1), np.int64)
+        for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+            rows[:, at], valid = self.encode(column, kind)
+            if len(valid):
+                rows[:, -1] |= (~valid).astype(np.int64) << at
+        return rows
+
+    def _intern(self, offsets: Ints, data: npt.NDArray[np.uint8], valid: Mask) -> Ints:
+        words = hashing.hash_strings(offsets, data)
+        ids, strings = np.zeros(len(words), np.int64), kernels.Strings(words, offsets, data, valid)
+        done = 0
+        while True:
+            known = kernels.Interned(
+                self.heads,
+                self.following,
+                self.hashes,
+                self.begins,
+                self.sizes,
+                self.arena,
+                self.used,
+                self.free,
+                self.free_count,
+            )
+            done = kernels.intern(known, strings, done, ids)
+            if done == len(words):
+                return ids
+            self._make_room(int(offsets[done + 1] - offsets[done]))
+
+    def _make_room(self, size: int) -> None:
+        if int(self.used[0]) + size > len(self.arena):
+            self.arena = grown(self.arena, int(self.used[0]) + size)
+        if self.free_count[0] == 0:
+            capacity = len(self.following)
+            for name in ("following", "hashes", "begins", "sizes"):
+                setattr(self, name, grown(getattr(self, name), 2 * capacity))
+            self.free = np.arange(2 * capacity - 1, -1, -1)
+            self.free_count[0] = capacity
+            self._relink(np.arange(1, capacity))
+
+    def _relink(self, ids: Ints) -> None:
+        self.heads = np.full(len(self.following), -1, np.int64)
+        kernels.relink(self.heads, self.following, self.hashes, ids)
+
+    def texts(self, kind: DataType) -> tuple[Ints, Ints, npt.NDArray[np.uint8]] | None:
+        """What kernels need to compare values by their words; None where the words themselves compare."""
+        return (self.begins, self.sizes, self.arena) if is_text(kind) else None
+
+    # -- words to values
+
+    def decode(self, words: Ints, valid: Mask, kind: DataType) -> pa.Array:
+        rows = len(words)
+        if kind.name == "NULL":
+            return pa.nulls(rows)
+        mask = None if len(valid) == 0 or valid.all() else pack_bits(valid)
+        if kind.name in ("STRING", "BYTES"):
+            offsets, data = kernels.gather_bytes(
+                self.begins, self.sizes, self.arena, np.where(valid, words, 0) if len(valid) else words
+            )
+            if offsets[-1] >= 2**31:
+                large = pa.large_string() if kind.name == "STRING" else pa.large_binary()
+                return pa.Array.from_buffers(large, rows, [mask, pa.py_buffer(offsets), pa.py_buffer(data)]).cast(
+                    kind.arrow
+                )
+            return pa.Array.from_buffers(
+                kind.arrow, rows, [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+            )
+        if kind.name == "DECIMAL":
+            low, high = self.whole(words)
+            return decimals(low, high, mask, kind)
+        if kind.name == "DOUBLE":
+            plain: Array = floats(words)
+        else:
+            assert kind.numpy is not None
+            plain = words.astype(kind.numpy)
+        data = pack_bits(plain) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(plain))
+        return pa.Array.from_buffers(kind.arrow, rows, [mask, data])
+
+    def whole(self, ids: Ints) -> tuple[Ints, Ints]:
+        """Low and high words of interned decimals; what id 0 gives is arbitrary."""
+        raw = self.arena[self.begins[ids][:, None] + np.arange(16)].view(">u8").astype(np.uint64)
+        return raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64)
+
+    # -- what is still named
+
+    @property
+    def held(self) -> int:
+        return len(self.following) - 1 - int(self.free_count[0])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to ask which strings are still named."""
+        return self.held > 2 * self._kept + _BEFORE_SWEEP
+
+    def sweep(self, named: Iterable[Ints]) -> None:
+        """Forget every string whose id is not among the named ones."""
+        here = np.zeros(len(self.following), np.bool_)
+        for ids in named:
+            here[ids] = True
+        here[0] = False
+        ids = np.flatnonzero(here)
+        self.restore(ids, *kernels.gather_bytes(self.begins, self.sizes, self.arena, ids))
+        self._kept = len(ids)
+
+    def restore(self, ids: Ints, offsets: Ints, data: npt.NDArray[np.uint8]) -> None:
+        """Exactly these strings, with these ids (ascending)."""
+        capacity = _SMALLEST
+        while capacity <= (int(ids[-1]) if len(ids) else 0):
+            capacity *= 2
+        for name in ("following", "hashes", "begins", "sizes"):
+            old = getattr(self, name)
+            setattr(self, name, old[:capacity].copy() if len(old) >= capacity else grown(old, capacity))
+        self.arena = np.empty(max(4096, 2 * len(data)), np.uint8)
+        self.arena[: len(data)] = data
+        self.used[0] = len(data)
+        # Id 0 reads nothing.
+        self.sizes[0] = 0
+        self.begins[ids], self.sizes[ids] = offsets[:-1], np.diff(offsets)
+        self.hashes[ids] = hashing.hash_strings(offsets, data)
+        rest = np.setdiff1d(np.arange(1, capacity), ids)[::-1]
+        self.free = np.zeros(capacity, np.int64)
+        self.free[: len(rest)] = rest
+        self.free_count[0] = len(rest)
+        self._relink(ids)
+        # How many of them are named is not known: shards are restored again and again, and would never ask.
+        self._kept = 0
+
+    def saved(self) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
+        """Ids, offsets and bytes of all strings."""
+        here = np.ones(len(self.following), np.bool_)
+        here[self.free[: self.free_count[0]]] = False
+        here[0] = False
+        ids = np.flatnonzero(here)
+        return ids, *kernels.gather_bytes(self.begins, self.sizes, self.arena, ids)
+
+
+def _ordered(bits: Ints) -> Ints:
+    """Bits of doubles so that they compare as their values do; its own reverse."""
+    turned: Ints = bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+    return turned
+
+
+def floats(words: Ints) -> npt.NDArray[np.float64]:
+    """The doubles that words stand for."""
+    return _ordered(words).view(np.float64)
+
+
+def ordered_bytes(pairs: Array) -> npt.NDArray[np.uint8]:
+    """128-bit integers (low, high) as 16 bytes each, in the order of their values."""
+    flipped = np.stack(
+        [np.ascontiguousarray(pairs[:, 1]).view(np.uint64) ^ _SIGN, np.ascontiguousarray(pairs[:, 0]).view(np.uint64)],
+        axis=1,
+    )
+    return flipped.astype(">u8").view(np.uint8).reshape(-1)
+
+
+def decimals(low: Ints, high: Ints, mask: pa.Buffer | None, kind: DataType) -> pa.Array:
+    """128-bit integers as an Arrow decimal."""
+    return pa.Array.from_buffers(
+        kind.arrow, len(low), [mask, pa.py_buffer(np.ascontiguousarray(np.stack([low, high], axis=1)))]
+    )

@@ -1,0 +1,1 @@
+"""Expressions computed on whole columns."""

@@ -1,0 +1,159 @@
+"""Several values as one: bytes in the order of their parts.
+
+Answer   `arranged('-+x', y, t, x)` is NULL where a part is. A part under `+` is written so that bytes compare as values
+         do, under `-` the other way round; the last one, under `x`, can be read again: `payloads` gives it back. Under
+         `n` it may be NULL. `place` is the place of each row, which the caller brings as the column `PLACE`.
+
+             +  number: 8 bytes, DECIMAL: 16, the first one greatest        text: its bytes, 00 as 00 FF, then 00 01
+             x  number: 8 bytes, DECIMAL: 16                                text: its bytes, then their number in 4
+             bytes
+
+Limits   Texts that contain a zero byte, as x, lie in the order of their bytes only up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.errors import Fault
+from eddyline.kernels.groups import group as kernels
+from eddyline.model.datatypes import DataType
+from eddyline.model.expressions.expression import Call, ColumnKey, Literal
+from eddyline.operators.aggregate.accumulators.words import ALL, Words, decimals, ordered_bytes
+from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, to_arrow
+from eddyline.state.columns import as_plain, pack_bits, string_buffers, validity
+
+#: The column that brings the places of rows.
+PLACE: ColumnKey = ("", "place")
+_SIGN = np.uint64(1 << 63)
+#: Encodes values that are no texts: nothing is remembered.
+_PLAIN = Words()
+Bytes = npt.NDArray[np.uint8]
+
+
+def make_arranged(call: Call) -> Kernel:
+    form = call.args[0]
+    if not isinstance(form, Literal):
+        raise Fault("arranged without a literal form")
+    kinds = [part.type for part in call.args[1:]]
+    signs = str(form.value)
+
+    def arrange(frame: Frame, _: Vector, *parts: Vector) -> Vector:
+        written = [
+            _WRITTEN[sign](array, kind) if sign in _WRITTEN else _ordered(array, kind, sign == "-")
+            for sign, kind, array in zip(
+                signs, kinds, (to_arrow(p, k, frame.rows) for p, k in zip(parts, kinds, strict=True)), strict=True
+            )
+        ]
+        return Vector(pc.binary_join_element_wise(*written, pa.scalar(b"", pa.binary())))
+
+    return arrange
+
+
+def make_place(call: Call) -> Kernel:
+    return lambda frame, _: Vector(frame.columns[PLACE])
+
+
+def make_number(call: Call) -> Kernel:
+    """The number of a row among others, which is known when all of them are: a ranking puts it here."""
+    return lambda frame, _: Vector(np.zeros(1, np.int64))
+
+
+MAKERS: dict[str, Callable[[Call], Kernel]] = {
+    "arranged": make_arranged,
+    "place": make_place,
+    "row_number": make_number,
+}
+
+
+def _fixed(array: pa.Array, kind: DataType) -> Bytes:
+    """Values that are no texts as rows of bytes, in the order of values."""
+    if kind.name == "DECIMAL":
+        return ordered_bytes(as_plain(array, kind)).reshape(-1, 16)
+    words, _ = _PLAIN.encode(array, kind)
+    return (words.view(np.uint64) ^ _SIGN).astype(">u8").view(np.uint8).reshape(-1, 8)
+
+
+def _ordered(array: pa.Array, kind: DataType, turned: bool) -> pa.Array:
+    if kind.name != "STRING":
+        rows = _fixed(array, kind)
+        return _as_binary(~rows if turned else rows, array)
+    escaped = pc.replace_substring(array.cast(pa.binary()), b"\x00", b"\x00\xff")
+    ended = pc.binary_join_element_wise(escaped, pa.scalar(b"\x00\x01", pa.binary()), pa.scalar(b"", pa.binary()))
+    if not turned:
+        return ended
+    offsets, data = string_buffers(ended)
+    there = validity(ended)
+    buffers = [None if there is None else pack_bits(there), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(~data)]
+    return pa.Array.from_buffers(pa.binary(), len(ended), buffers)
+
+
+def _payload(array: pa.Array, kind: DataType) -> pa.Array:
+    if kind.name != "STRING":
+        return _as_binary(_fixed(array, kind), array)
+    sizes = np.diff(string_buffers(array)[0]).astype(">u4").view(np.uint8).reshape(-1, 4)
+    return pc.binary_join_element_wise(array.cast(pa.binary()), _as_binary(sizes, array), pa.scalar(b"", pa.binary()))
+
+
+def _nullable(array: pa.Array, kind: DataType) -> pa.Array:
+    """A payload that may be missing: a last byte says so."""
+    there = validity(array)
+    flags = np.ones((len(array), 1), np.uint8) if there is None else there.astype(np.uint8)[:, None]
+    body = _payload(array, kind).fill_null(b"")
+    return pc.binary_join_element_wise(body, _as_binary(flags, body), pa.scalar(b"", pa.binary()))
+
+
+_WRITTEN = {"x": _payload, "n": _nullable}
+
+
+def _as_binary(rows: Bytes, nulls: pa.Array) -> pa.Array:
+    """Rows of bytes as values, NULL where another array is."""
+    there = validity(nulls)
+    offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.shape[1])
+    buffers = [
+        None if there is None else pack_bits(there),
+        pa.py_buffer(offsets),
+        pa.py_buffer(np.ascontiguousarray(rows)),
+    ]
+    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+
+
+def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Array:
+    """The last parts of arranged values, of type `kind`; NULL where there is no value. With `nullable` they were
+    written under `n`."""
+    offsets, data = string_buffers(values)
+    there = validity(values)
+    ends = offsets[1:]
+    if nullable:
+        ends = ends - 1
+        flags = data[ends] == 1
+        there = flags if there is None else there & flags
+    ends = ends if there is None else np.where(there, ends, 0)
+    mask = None if there is None else pack_bits(there)
+    if kind.name == "STRING":
+        return _texts(values, ends, data, mask)
+    width = 16 if kind.name == "DECIMAL" else 8
+    if not len(data):
+        return pa.nulls(len(values), kind.arrow)
+    raw = data[np.maximum(ends - width, 0)[:, None] + np.arange(width)].view(">u8").astype(np.uint64)
+    if kind.name == "DECIMAL":
+        return decimals(raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64), mask, kind)
+    words = (raw[:, 0] ^ _SIGN).view(np.int64)
+    return _PLAIN.decode(words, ALL if there is None else there, kind)
+
+
+def _texts(values: pa.Array, ends: npt.NDArray[np.int64], data: Bytes, mask: pa.Buffer | None) -> pa.Array:
+    if not len(data):
+        return pa.nulls(len(values), pa.string())
+    begins = np.maximum(ends - 4, 0)
+    sizes = data[begins[:, None] + np.arange(4)].view(">u4").astype(np.int64)[:, 0]
+    sizes = np.where(ends > 0, sizes, 0)
+    offsets, packed = kernels.gather_bytes(begins - sizes, sizes, data, np.arange(len(values)))
+    return pa.Array.from_buffers(
+        pa.string(), len(values), [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(packed)]
+    )

@@ -1,0 +1,1 @@
+"""How new rows of a join input find their partners: steps, indexes, verification."""

@@ -1,0 +1,1 @@
+"""What punctuations and heralds of a stream say, and which rows break them."""

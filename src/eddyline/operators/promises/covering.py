@@ -1,0 +1,129 @@
+"""Patterns on arrays: which values of a column a pattern allows, and which rows of values a promise covers.
+
+Answer   `pattern_mask` tests one column, `covered` all columns of a promise. `ordered_words` gives values one word
+         each, in the order of values, where the type has such words; `span_of` gives an interval of values as the words
+         at its ends.
+Limits   Texts and decimals are compared as Arrow values: their words are hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eddyline.model.datatypes import DataType
+from eddyline.model.records.punctuation import Interval, ValuePattern
+from eddyline.operators.stream.keys import key_words
+from eddyline.state.columns import Ints, validity
+
+Mask = npt.NDArray[np.bool_]
+Columns = Mapping[str, pa.Array]
+_LOWEST, _HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+
+
+def has_order(kind: DataType) -> bool:
+    """Whether words of the type keep the order of values."""
+    return kind.name not in ("STRING", "DECIMAL")
+
+
+def ordered_words(values: pa.Array, kind: DataType) -> Ints:
+    """One word per value, in the order of values; what stands at nulls means nothing."""
+    return in_order(key_words(values, kind), kind)
+
+
+def in_order(words: Ints, kind: DataType) -> Ints:
+    """Words of keys as words in the order of values."""
+    return words ^ ((words >> 63) & _HIGHEST) if kind.name == "DOUBLE" else words
+
+
+def span_of(interval: Interval, kind: DataType) -> tuple[int, int]:
+    """The first and the last word of an interval; the first is larger where no value lies in it."""
+    low, high = _LOWEST, _HIGHEST
+    if interval.low is not None:
+        low = _word(interval.low, kind) + interval.low_open
+    if interval.high is not None:
+        high = _word(interval.high, kind) - interval.high_open
+    return low, high
+
+
+def _word(value: object, kind: DataType) -> int:
+    return int(ordered_words(constants((value,), kind), kind)[0])
+
+
+def constants(values: Sequence[object], kind: DataType) -> pa.Array:
+    """Values of patterns as a column of their type."""
+    return pa.array(values, kind.arrow)
+
+
+def there(values: pa.Array) -> Mask:
+    """Where a value is not null."""
+    found = validity(values)
+    return np.ones(len(values), np.bool_) if found is None else found
+
+
+def alike(table: pa.Table, names: Sequence[str]) -> list[tuple[Ints, list[str]]]:
+    """The rows of a table by which of some columns have a value: the numbers of the rows, and the columns that have one
+    in them."""
+    nulls = [table.column(name).null_count for name in names]
+    if all(count in (0, len(table)) for count in nulls):
+        return (
+            [(np.arange(len(table)), [name for name, count in zip(names, nulls, strict=True) if not count])]
+            if len(table)
+            else []
+        )
+    given = np.stack([np.asarray(table.column(name).is_valid()) for name in names], axis=1)
+    shapes, which = np.unique(given, axis=0, return_inverse=True)
+    return [
+        (
+            np.flatnonzero(which.reshape(-1) == place),
+            [name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given],
+        )
+        for place, shape in enumerate(shapes)
+    ]
+
+
+def pattern_mask(pattern: ValuePattern, values: pa.Array, kind: DataType) -> Mask:
+    """Which values a pattern allows."""
+    present = there(values)
+    found = ~present if pattern.null else np.zeros(len(values), np.bool_)
+    if has_order(kind):
+        words = ordered_words(values, kind)
+        for low, high in (span_of(interval, kind) for interval in pattern.intervals):
+            found = found | (present & (words >= low) & (words <= high))
+        return found
+    for interval in pattern.intervals:
+        inside = present.copy()
+        for bound, test in ((interval.low, _above(interval)), (interval.high, _below(interval))):
+            if bound is not None:
+                inside &= np.asarray(pc.fill_null(test(values, pa.scalar(bound, kind.arrow)), False))
+        found = found | inside
+    return found
+
+
+def _above(interval: Interval) -> Callable[..., pa.Array]:
+    return pc.greater if interval.low_open else pc.greater_equal
+
+
+def _below(interval: Interval) -> Callable[..., pa.Array]:
+    return pc.less if interval.high_open else pc.less_equal
+
+
+def covered(
+    patterns: Mapping[str, ValuePattern],
+    columns: Columns,
+    regions: Mapping[str, ValuePattern],
+    rows: int,
+    types: Mapping[str, DataType],
+) -> Mask | None:
+    """Which rows of values one promise covers; None: none, because a column that it restricts is not known."""
+    found = np.ones(rows, np.bool_)
+    for name, pattern in patterns.items():
+        if name in columns:
+            found &= pattern_mask(pattern, columns[name], types[name])
+        elif name not in regions or not pattern.holds(regions[name]):
+            return None
+    return found

@@ -1,0 +1,51 @@
+"""Join keys: an expression over one reference as 64-bit words, for rows of a stream or table.
+
+Answer   Equal values have equal words. `model/joining.py: is_exact` says that the reverse holds too: true for
+         everything that fits one word (numbers, booleans, dates, timestamps), false for strings and decimals, whose
+         words are hashes to be verified.
+Limits   Nulls have no word: a row with a null key can match nothing and is sorted out before it is stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.kernels import hashing
+from eddyline.model.datatypes import DataType
+from eddyline.state.columns import Ints, as_plain, string_buffers
+
+
+def key_words(values: pa.Array, kind: DataType) -> Ints:
+    """One word per value; what stands at nulls means nothing."""
+    if kind.name == "STRING":
+        offsets, data = string_buffers(values)
+        words: Ints = hashing.hash_strings(offsets, data)
+        return words
+    plain = as_plain(values, kind)
+    if kind.name == "DOUBLE":
+        # As in SQL, -0.0 equals 0.0 and NaN equals NaN, whatever their bits.
+        canonical = np.where(np.isnan(plain), np.nan, plain) + 0.0
+        return canonical.view(np.int64)
+    if kind.name == "DECIMAL":
+        high: Ints = hashing.combine(
+            hashing.mix_all(np.ascontiguousarray(plain[:, 0])), np.ascontiguousarray(plain[:, 1])
+        )
+        return high
+    return plain.astype(np.int64)
+
+
+def combined(columns: list[Ints]) -> Ints:
+    """The word of a composite key: the one column itself, or a hash of all, in order."""
+    words = columns[0]
+    if len(columns) > 1:
+        words = hashing.mix_all(words)
+        for column in columns[1:]:
+            words = hashing.combine(words, column)
+    return words
+
+
+def without_nulls(values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """True where the key is there; None when it always is."""
+    return np.asarray(values.is_valid()) if values.null_count else None

@@ -1,0 +1,1 @@
+"""What constraints mean for event patterns, before and while they run."""

@@ -1,0 +1,147 @@
+"""The plan of an EVENT query: disjuncts that can match, failing conditions, what bounds its state.
+
+Answer   `plan_pattern` tests every disjunct against the rules of the book (SunSAT), drops those that can never match,
+         and works out the failing conditions of the others (RunSAT). `explain_pattern` is the text of EXPLAIN,
+         `warnings_of_pattern` what may grow.
+Limits   Under `constraints = off` only what cuts traces is used. The rules of a book are those of all its constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eddyline.errors import PlanProblem
+from eddyline.model.datatypes import DataType
+from eddyline.model.patterns.constraint import ConstraintSet, EventBook, Rules, added_up
+from eddyline.model.patterns.pattern import Disjunct, EventPattern, Failing
+from eddyline.model.query import BoundQuery
+from eddyline.model.window import span_text
+from eddyline.operators.pattern.config import PatternConfig
+from eddyline.plan.patterns.failing import failing_of
+from eddyline.plan.patterns.satisfy import Conflict, DisjunctShape, conflict_of
+
+
+@dataclass(frozen=True)
+class PatternPlan:
+    query: BoundQuery
+    pattern: EventPattern
+    rules: Rules
+    #: Disjuncts that can match, with their failing conditions.
+    kept: tuple[tuple[Disjunct, Failing], ...]
+    dropped: Mapping[int, Conflict]
+    #: prune | check | off
+    mode: str
+
+    def config(self, columns: Mapping[str, DataType]) -> PatternConfig:
+        """What the book takes."""
+        prunes = self.mode == "prune"
+        return PatternConfig(
+            self.query.name,
+            self.pattern,
+            columns[self.pattern.book.type],
+            tuple(d for d, _ in self.kept),
+            tuple(f if prunes else None for _, f in self.kept),
+            self.mode,
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """Disjuncts that can never match, one line each."""
+        return [
+            f"query {self.query.name}: {self.pattern.text_of(self.pattern.disjuncts[number])} can never match, because of {conflict}"
+            for number, conflict in self.dropped.items()
+        ]
+
+
+def rules_for(book: EventBook, sets: Iterable[ConstraintSet]) -> Rules:
+    return added_up(s for s in sets if s.book == book)
+
+
+def plan_pattern(query: BoundQuery, rules: Rules) -> PatternPlan:
+    """The plan of a query with a pattern.
+
+    Raises:
+        PlanProblem: no disjunct can match, and `SET unsatisfiable = 'error'`.
+    """
+    pattern = query.pattern
+    assert pattern is not None
+    if query.settings.constraints == "off":
+        rules = Rules(begin=rules.begin, end=rules.end, end_after=rules.end_after)
+    kept: list[tuple[Disjunct, Failing]] = []
+    dropped: dict[int, Conflict] = {}
+    for number, disjunct in enumerate(pattern.disjuncts):
+        shape = DisjunctShape.of(pattern, disjunct)
+        conflict = conflict_of(shape, rules)
+        if conflict is None:
+            kept.append((disjunct, failing_of(shape, rules)))
+        else:
+            dropped[number] = conflict
+    if not kept and query.settings.unsatisfiable == "error":
+        raise PlanProblem(
+            f"query {query.name} can never match",
+            detail="; ".join(
+                f"{pattern.text_of(pattern.disjuncts[n])} breaks {conflict}" for n, conflict in dropped.items()
+            ),
+            hint="mend the pattern or the constraints, or SET unsatisfiable = 'warn'",
+        )
+    return PatternPlan(query, pattern, rules, tuple(kept), dropped, query.settings.constraints)
+
+
+def bounds_of(pattern: EventPattern, rules: Rules) -> list[str]:
+    """What bounds the state of a pattern; empty: nothing does."""
+    found = []
+    if pattern.within is not None:
+        found.append(f"WITHIN {span_text(pattern.within)}")
+    if rules.end:
+        found.append(f"END({', '.join(sorted(map(str, rules.end)))})")
+    if rules.end_after is not None:
+        found.append(f"END AFTER {span_text(rules.end_after)}")
+    return found
+
+
+def warnings_of_pattern(plan: PatternPlan) -> list[str]:
+    """What is worth knowing: disjuncts that never match, and state that nothing bounds.
+
+    Raises:
+        PlanProblem: nothing bounds the state, and `SET unbounded = 'error'`.
+    """
+    found = plan.warnings
+    if not bounds_of(plan.pattern, plan.rules):
+        text = f"query {plan.query.name}: the events kept of {plan.pattern.book.stream} grow for ever, nothing ends a match or a trace"
+        if plan.query.settings.unbounded == "error":
+            raise PlanProblem(
+                text, hint="write WITHIN, or constraints with END or END AFTER, or SET unbounded = 'warn'"
+            )
+        found.append(text)
+    return found
+
+
+def explain_pattern(plan: PatternPlan) -> str:
+    """How the query is answered."""
+    query, pattern = plan.query, plan.pattern
+    lines = [f"query: {query.name}", f"event: {pattern.text}", f"  from {pattern.book}"]
+    if pattern.where:
+        lines.append("where: " + " AND ".join(map(str, pattern.where)))
+    kept = dict(plan.kept)
+    for number, disjunct in enumerate(pattern.disjuncts):
+        lines.append(f"disjunct {number + 1}: {pattern.text_of(disjunct)}")
+        for gap in disjunct.gaps:
+            lines.append(
+                f"  no {pattern.leaves[gap.leaf]}" + (" until WITHIN has passed" if gap.after == 0 else " in between")
+            )
+        if number in plan.dropped:
+            lines.append(f"  can never match: {plan.dropped[number]}")
+        elif plan.mode == "prune":
+            lines += [f"  {line}" for line in kept[disjunct].lines(DisjunctShape.of(pattern, disjunct).types)]
+    lines.append(
+        "return: " + ", ".join(f"{str(o.expression).removeprefix('_trace.')} AS {o.name}" for o in query.outputs)
+    )
+    lines.append(f"matches: {'first of each trace' if pattern.first else 'all'}")
+    lines.append(f"constraints: {plan.mode}")
+    bounds = bounds_of(pattern, plan.rules)
+    lines.append("state: " + (f"bounded by {', '.join(bounds)}" if bounds else "nothing bounds it"))
+    changed = {name: value for name, value in query.settings.changed().items() if name != "constraints"}
+    if changed:
+        lines.append("set: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
+    return "\n".join(lines)

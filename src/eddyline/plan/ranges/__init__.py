@@ -1,0 +1,1 @@
+"""What conditions say about ranges of values and about event times."""

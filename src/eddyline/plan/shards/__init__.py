@@ -1,0 +1,1 @@
+"""How rows find shards, for queries and for queries over queries."""

@@ -1,0 +1,1 @@
+"""Which join tree a query gets, within budgets of CPU and memory."""

@@ -1,0 +1,1 @@
+"""The search for a join tree: one file per method."""

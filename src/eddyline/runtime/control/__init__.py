@@ -1,0 +1,1 @@
+"""Control of a running job: statements, records in files, answers to requests."""

@@ -1,0 +1,341 @@
+"""A standing aggregate: combinations come in, changes of groups go out at the instants that EMIT names.
+
+Answer   `accept` takes the combinations of a slice out of the stores as words, for the stores forget them; `advance`
+         moves the aggregate to the end of the epoch and emits: once (ON CHANGE), at every multiple of the period at
+         which something changes (EVERY), or the groups whose bucket is complete (ON CLOSE).
+State    The aggregation; for EVERY also combinations that are newer than the last instant.
+Limits   Nothing is emitted at or before the query's start, or after its stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.expressions.arranged import IN_ORDER
+from eddyline.model.expressions.expression import Expression, columns_of
+from eddyline.model.expressions.monotone import trend_of
+from eddyline.model.window import Now, Range
+from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
+from eddyline.operators.aggregate.buckets import Bucket
+from eddyline.operators.aggregate.config import AggregateConfig
+from eddyline.operators.aggregate.contributions import Batch, ContributionBlock
+from eddyline.operators.aggregate.instants import changes_at
+from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
+from eddyline.operators.aggregate.tables import arrays_of, as_table
+from eddyline.operators.aggregate.windows import Sessions, several
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.expressions.functions_arranged import PLACE
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.join.punctuations.group_roots import GroupRoots
+from eddyline.operators.project import gather, result_schema
+from eddyline.operators.promises.closings import Closings
+from eddyline.plan.lower import Lowered
+from eddyline.runtime.engine.standing.finished_groups import FinishedGroups
+from eddyline.runtime.engine.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.engine.standing.query import Registration, Released, linger
+from eddyline.runtime.engine.unit import Merging, Moment
+
+
+class AggregateQuery(LeavingQuery):
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        query, lowered, group, times, closings = given.query, given.lowered, given.group, given.times, given.closings
+        self.begin_leaving(query.emit.kind == "close" or query.group_window is not None)
+        keys = (
+            tuple(o.expression for o in lowered.outputs)
+            if query.distinct and not lowered.group_by
+            else lowered.group_by
+        )
+        window = query.group_window
+        closing = query.emit.kind == "close" or window is not None
+        buckets = (
+            tuple(b for at, e in enumerate(keys) if (b := bucket_of(at, e, lowered, times)) is not None)
+            if closing
+            else ()
+        )
+        queues = self.queues
+        gap = window.span if window is not None and window.kind == "session" else None
+        self.aggregation = Aggregation(
+            AggregateConfig(lowered.outputs, keys, lowered.having, query.emit, queues, self.named, buckets, gap)
+        )
+        self.sessions = None if window is None or gap is None else Sessions(gap, window.start or 0, len(keys) + 1)
+        self.keys = [(e, compiled_of(e)) for e in keys]
+        self.arguments = [(e, compiled_of(e)) for e in self.aggregation.layout.arguments]
+        self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
+        for ref, name in self.columns:
+            self.bases[ref].stream.need_column(name)
+        #: Whether aggregates ask for the places of rows.
+        self.in_order = any(f.aggregate.function in IN_ORDER for f in self.aggregation.layout.families)
+        #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
+        self.parts = given.parts
+        self.waiting: list[Batch] = []
+        #: EVERY, and ON CHANGE without GROUP BY: all instants up to here have been emitted; None: no row has come yet.
+        self._emitted_until: int | None = None
+        #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
+        self.opening: int | None = None
+        #: ON CLOSE without a bucket that closes: groups end by what is promised of their streams.
+        self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
+        #: Groups whose end was announced.
+        self._finished_groups = 0
+        if query.announces:
+            self.aggregation.closed = []
+        #: Up to where groups have been ended by promises.
+        self._ended = LONG_AGO
+        for base in group.bases.values() if query.by_promises else ():
+            base.port.lingers = LONG_AGO, 0
+        lasting = query.emit.kind == "change" and self.aggregation.config.lasting and query.group_window is None
+        wanted = query.settings.punctuations == "on" and bool(keys) and closings is not None
+        #: Forgets groups that are finished; None: windows end combinations, or nothing is promised.
+        self.finished_groups: FinishedGroups | None = None
+        if lasting and wanted and closings:
+            least = query.settings.tuning.punctuations.least_groups
+            self.finished_groups = FinishedGroups(group, closings, keys, self.aggregation, least)
+        self._run = uuid4().hex[:8]
+        self._version = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.aggregation.schema
+
+    @property
+    def merging(self) -> Merging | None:
+        return partial(merged_parts, self.aggregation.config) if self.parts else None
+
+    # -- combinations
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        began = perf_counter()
+        rows = self.mine(rows)
+        self.rows_in += len(rows)
+        if len(rows):
+            batch = self._batch(rows, issues)
+            if self.query.emit.kind == "every":
+                self.waiting.append(batch)
+            else:
+                self.aggregation.enter(batch)
+        self.seconds += perf_counter() - began
+        return []
+
+    def _batch(self, rows: Combinations, issues: Issues) -> Batch:
+        values = gather(self.columns, rows, self.bases)
+        if self.in_order:
+            values[PLACE] = pa.array(rows.stamp)
+        words = self.aggregation.words
+        keys = [computed(e, c, values, len(rows), issues) for e, c in self.keys]
+        groups = words.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
+        pairs = [words.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
+        batch = Batch(
+            rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self.leaving(rows)
+        )
+        window = self.query.group_window
+        if window is not None and window.kind in ("hop", "cumulate"):
+            return several(batch, window)
+        if self.sessions is not None:
+            self.sessions.assign(batch)
+        return batch
+
+    # -- instants
+
+    def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
+        began = perf_counter()
+        last = frontier - 1 if self.stop is None else min(frontier - 1, self.stop)
+        if self.query.emit.kind == "close":
+            found = [self._closed(frontier, issues, released)]
+        elif last <= self.start:
+            found = []
+        elif self.query.emit.kind == "change":
+            found = [self._emitted(last, issues, released)]
+            if self.finished_groups is not None and self.stop is None:
+                self.finished_groups.forget(frontier, released)
+        else:
+            found = self._every(last, issues, released)
+        if self.sessions is not None:
+            self.sessions.forget(frontier)
+        made = [table for table in found if table is not None]
+        self.results += sum(len(table) for table in made)
+        self.aggregation.sweep(self.held_batches(), self.sessions)
+        self._version += 1
+        self.seconds += perf_counter() - began
+        return made
+
+    def _closed(self, frontier: int, issues: Issues, released: Released) -> pa.Table | None:
+        if self.roots is None:
+            return self.aggregation.close(frontier, self.stop, issues, parts=self.parts)
+        ended, self._ended = self._ended, frontier
+        linger(self.group, frontier, released)
+        if not self.roots.is_due(self.group):
+            return None
+        codes, values = self.aggregation.open_groups()
+        # A group that was open at the last look ends after it, whatever was promised before.
+        until = np.maximum(self.roots.alive(values, len(codes), released), ended)
+        chosen = np.flatnonzero(until < frontier)
+        chosen = chosen[np.argsort(until[chosen], kind="stable")]
+        return self.aggregation.close_groups(codes[chosen], until[chosen] + 1, self.stop, issues, parts=self.parts)
+
+    @property
+    def punctuations_out(self) -> int:  # type: ignore[override]
+        return self._finished_groups
+
+    def finished(self, moment: Moment) -> list[pa.Table] | None:
+        if not self.query.announces:
+            return None
+        made, self.aggregation.closed = self.aggregation.closed or [], []
+        outputs = self.lowered.outputs
+        keys = {
+            o.name: self.lowered.group_by.index(o.expression) for o in outputs if o.expression in self.lowered.group_by
+        }
+        tables = []
+        for values, instants in made:
+            rows = len(instants)
+            columns = {
+                o.name: values[keys[o.name]] if o.name in keys else pa.nulls(rows, o.type.arrow) for o in outputs
+            }
+            table = pa.table(
+                {**columns, "_ts": pa.array(instants).cast(pa.timestamp("us"))}, schema=result_schema(outputs)
+            )
+            tables.append(table if self.stop is None else table.filter(pa.array(instants <= self.stop)))
+        self._finished_groups += sum(len(table) for table in tables)
+        return tables
+
+    def _has_begun(self, now: int, released: Released) -> bool:
+        """Whether there is a table at an instant of ON CHANGE, which is noted as emitted.
+
+        The one group without GROUP BY has no rows to come from: it begins with the first row of the query's streams.
+        """
+        if not self.keys:
+            first = self.first_row(released) if self._emitted_until is None else now
+            if first is None or first > now:
+                return False
+            self._emitted_until = now
+        return True
+
+    def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+        if not self._has_begun(now, released):
+            return None
+        self.aggregation.leave(self.limits(now, released))
+        made = self.aggregation.changes(now, issues)
+        self.aggregation.forget(now)
+        return made
+
+    def _every(self, last: int, issues: Issues, released: Released) -> list[pa.Table | None]:
+        period = self.query.emit.period
+        if self._emitted_until is None:
+            first = self.first_row(released)
+            if first is None:
+                return []
+            self.opening = at_or_after(first, period)
+            self._emitted_until = self.opening - 1
+        first, final = at_or_after(self._emitted_until + 1, period), last // period * period
+        opening = self.opening if self.opening is not None and self.opening <= final else None
+        self._emitted_until = max(self._emitted_until, last)
+        if final < first:
+            return []
+        if opening is not None:
+            self.opening = None
+        made = self._changes_until(first, final, opening, issues, released)
+        self.aggregation.forget(final)
+        self.forget_pushed(final)
+        return [made]
+
+    def _changes_until(
+        self, first: int, final: int, opening: int | None, issues: Issues, released: Released
+    ) -> pa.Table | None:
+        """EVERY: the changes at the instants from `first` to `final`."""
+        period = self.query.emit.period
+        batch = self._until(final)
+        when = np.maximum(at_or_after(batch.clock, period), first)
+        return changes_at(self.aggregation, batch, when, self.due(first, final, period, released), opening, issues)
+
+    def held_batches(self) -> list[Batch]:
+        """What is held outside of the aggregation, in its words."""
+        return self.waiting
+
+    def _until(self, final: int) -> Batch:
+        """The combinations that wait for instants up to `final`; they wait no more."""
+        taken = []
+        while self.waiting and self.waiting[0].clock[0] <= final:
+            batch = self.waiting.pop(0)
+            cut = int(np.searchsorted(batch.clock, final, side="right"))
+            taken.append(batch.slice(0, cut))
+            if cut < len(batch):
+                self.waiting.insert(0, batch.slice(cut, len(batch)))
+        return (
+            Batch.joined(taken)
+            if taken
+            else Batch.empty(len(self.keys), len(self.arguments), self.aggregation.config.queues)
+        )
+
+    # -- snapshots
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        # A name of its own for every state: a block that exists under its name is not written again.
+        name = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}"
+        prefix = f"{name}-{self._run}-v{self._version}"
+        tables = save(self.aggregation, self.waiting) | self.saved_pushed()
+        if self.sessions is not None:
+            tables["sessions"] = as_table(self.sessions.saved())
+        blocks: dict[str, Callable[[], pa.Table]] = {
+            f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()
+        }
+        sealed: list[ContributionBlock] = []
+        if (held := self.aggregation.contributions) is not None:
+            sealed = held.seal(f"{name}-{self._run}")
+            blocks |= {block.name: partial(block_table, held, block) for block in sealed}
+        state = {
+            "prefix": prefix,
+            "told": self._emitted_until,
+            "ended": self._ended,
+            "opening": self.opening,
+            "limits": self.aggregation.limits,
+            "blocks": [[block.number, block.name, block.rows] for block in sealed],
+        }
+        return state, blocks
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
+        self._emitted_until, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
+        self._ended = saved.get("ended", LONG_AGO)
+        self.waiting = load_state(self.aggregation, lambda part: load(f"{saved['prefix']}-{part}"))
+        if self.sessions is not None:
+            held = arrays_of(load(f"{saved['prefix']}-sessions"))
+            self.sessions.restore(held["code"], held["key"], held["start"], held["last"])
+        self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
+        for number, name, rows in saved["blocks"]:
+            load_block(self.aggregation, ContributionBlock(number, name, rows), load(name), saved["limits"])
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table
+
+
+def bucket_of(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:
+    """A grouping expression as a bucket that closes; None where it is none, or a row of its reference can be met for
+    ever."""
+    trend = trend_of(e)
+    if trend is None:
+        return None
+    position = trend.column.ref
+    assert isinstance(position, int)
+    seat, window = lowered.seats[position], lowered.windows[position]
+    late = dict(lowered.query.delays).get(trend.column.column)
+    if seat.is_table or (times[seat.source] != trend.column.column and late is None):
+        return None
+    length = None
+    if (grouped := lowered.query.group_window) is not None and at in (grouped.start, grouped.end):
+        if grouped.kind == "cumulate" and at == grouped.start:
+            return None
+        length = 0 if at == grouped.end else grouped.span
+    if len(lowered.moving) == 1:
+        return Bucket(at, e, late or 0, length)
+    if isinstance(window, Now):
+        return Bucket(at, e, 0, length)
+    return Bucket(at, e, window.micros, length) if isinstance(window, Range) else None

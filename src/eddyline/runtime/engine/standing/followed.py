@@ -1,0 +1,96 @@
+"""A standing query whose rows know earlier rows of their partition: LAG, FIRST_VALUE, LAST_VALUE.
+
+Answer   `table` gives every row of the stream once, in the order of time, with the values that its functions find.
+State    What `Following` keeps per partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from eddyline.model.expressions.expression import columns_of
+from eddyline.operators.aggregate.tables import arrays_of, as_table, plain_of
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.project import gather, result_schema
+from eddyline.operators.ranking.followed import Following
+from eddyline.runtime.engine.standing.leaving import compiled_of, computed
+from eddyline.runtime.engine.standing.query import Registration, RowsQuery
+from eddyline.state.columns import string_buffers
+
+
+class FollowedQuery(RowsQuery):
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        query, lowered = given.query, given.lowered
+        self.following = [
+            Following(f.function, f.type, tuple(e.type for e in f.partition), f.distance) for f in lowered.followed
+        ]
+        self.read = [
+            (f.value, *f.partition, *(() if f.otherwise is None else (f.otherwise,))) for f in lowered.followed
+        ]
+        self.compiled = [[(e, compiled_of(e)) for e in parts] for parts in self.read]
+        self.outputs = [(o.expression, compiled_of(o.expression)) for o in lowered.outputs]
+        #: How outputs call what the functions find.
+        self.names = [(0, f"_over{at}") for at in range(len(lowered.followed))]
+        whole = frozenset().union(
+            *(columns_of(e) for e, _ in self.outputs), *(columns_of(e) for parts in self.read for e in parts)
+        )
+        self.columns = whole - frozenset(self.names)
+        for ref, name in self.columns:
+            self.bases[ref].stream.need_column(name)
+        self._schema = result_schema(lowered.outputs)
+        self._name = f"followed-{blake2b(query.name.encode(), digest_size=5).hexdigest()}-{uuid4().hex[:8]}"
+        self._version = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
+        count = len(rows)
+        self._version += 1
+        values = gather(self.columns, rows, self.bases)
+        for name, following, followed, parts in zip(
+            self.names, self.following, self.lowered.followed, self.compiled, strict=True
+        ):
+            value, *rest = [computed(e, c, values, count, issues) for e, c in parts]
+            otherwise = None if followed.otherwise is None else rest.pop()
+            values[name] = following.take(value, rest, otherwise)
+        arrays = [computed(e, c, values, count, issues) for e, c in self.outputs]
+        arrays.append(pa.Array.from_buffers(pa.timestamp("us"), count, [None, pa.py_buffer(rows.clock)]))
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        prefix = f"{self._name}-v{self._version}"
+        blocks: dict[str, Callable[[], pa.Table]] = {}
+        for at, following in enumerate(self.following):
+            ids, offsets, data = following.words.saved()
+            packed = pa.Array.from_buffers(
+                pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+            )
+            blocks[f"{prefix}-{at}-bytes"] = partial(
+                _same, pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())})
+            )
+            blocks[f"{prefix}-{at}-rows"] = partial(_same, as_table(following.saved()))
+        return {"prefix": prefix, "blocks": []}, blocks
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
+        for at, following in enumerate(self.following):
+            strings = load(f"{saved['prefix']}-{at}-bytes")
+            offsets, data = string_buffers(strings.column("bytes").combine_chunks())
+            following.words.restore(
+                plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])]
+            )
+            following.restore(arrays_of(load(f"{saved['prefix']}-{at}-rows")))
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table

@@ -1,0 +1,273 @@
+"""A standing outer, semi or anti join of two references.
+
+Answer   Rows of the references that are kept wait until no partner can come: the frontier has passed their time plus
+         their window, the row that pushes them out, or a punctuation that closes their partners. Those without a
+         partner are results at that instant, with nulls for the other reference. A semi join gives a row with the
+         combination that is its first.
+
+             slice ─► pending rows        combinations ─► "has a partner", results        end of the epoch ─► rows
+             without one
+
+State    The rows that wait, with the columns that are selected of them; all of them are in every snapshot.
+Limits   Results of an epoch come in no order of time: the derived stream that they feed has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import blake2b
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.expressions.expression import ColumnRef, columns_of, conjunction
+from eddyline.model.query import Keeping
+from eddyline.model.schema import ROW
+from eddyline.model.window import FOREVER, Now, PartitionedRows, Range, Rows
+from eddyline.operators.aggregate.pushed import PushedOut
+from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.punctuations.alive import JoinShape
+from eddyline.operators.pending import Left, PendingRows
+from eddyline.operators.promises.closings import LONG_AGO, Closings
+from eddyline.operators.promises.covering import there
+from eddyline.operators.stream.stream import whole_columns
+from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery
+from eddyline.runtime.engine.unit import Slice
+from eddyline.state.columns import Ints
+
+
+class KeepingQuery(SelectQuery):
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        # Which rows have found a partner is seen in the combinations.
+        self.reads = None
+        query, lowered, group, closings = given.query, given.lowered, given.group, given.closings
+        assert query.keeping is not None
+        self.keeping: Keeping = query.keeping
+        positions = [lowered.aliases.index(alias) for alias in self.keeping.aliases]
+        gives = self.keeping.kind != "semi"
+        #: Position -> its rows that may still find a partner.
+        self.partners: dict[int, Partners] = {}
+        if closings is not None and len(lowered.moving) == len(lowered.seats) == 2:
+            self.partners = {
+                p: Partners(group, closings, p) for p in positions if lowered.aliases[p] in self.keeping.closed
+            }
+        wanted = {p: [*self._selected(p)] if gives else [] for p in positions}
+        self.pending = {
+            p: PendingRows(
+                tuple(dict.fromkeys([*wanted[p], *(self.partners[p].columns if p in self.partners else ())]))
+            )
+            for p in positions
+        }
+        #: Position -> the rows that later rows push out of their partition.
+        self.pushed: dict[int, PushedOut] = {}
+        for position in positions:
+            window, types = lowered.windows[position], group.bases[position].stream.types
+            if isinstance(window, PartitionedRows) and len(lowered.moving) > 1:
+                self.pushed[position] = PushedOut(
+                    window.columns, [types[name] for name in window.columns], window.count
+                )
+        self._condition = compile_predicate(conjunction(self.keeping.conditions)) if self.keeping.conditions else None
+        self.watch = self._see
+        self._run, self._version = uuid4().hex[:8], 0
+
+    def _selected(self, position: int) -> list[str]:
+        """The columns of a reference that are selected."""
+        found = [o.expression for o in self.lowered.outputs]
+        return [e.column for e in found if isinstance(e, ColumnRef) and e.ref == position]
+
+    # -- a slice
+
+    def _see(self, part: Slice) -> None:
+        for position, pending in self.pending.items():
+            source = self.lowered.seats[position].source
+            if source not in part.tables:
+                continue
+            if position in self.pushed:
+                self.pushed[position].see(part.tables[source], part.ts[source], part.arrival[source])
+            chosen = self._chosen(position, part, source)
+            table, ts, ranks, numbers = part.tables[source], part.ts[source], part.ranks[source], part.numbers[source]
+            arrival = part.arrival[source]
+            if ROW in pending.columns:
+                table = table.append_column(ROW, pa.array(part.arrival[source]))
+            if chosen is not None:
+                table, ts, ranks, numbers = table.take(pa.array(chosen)), ts[chosen], ranks[chosen], numbers[chosen]
+                arrival = arrival[chosen]
+            pending.append(table, ts, ranks, numbers, arrival)
+
+    def _chosen(self, position: int, part: Slice, source: str) -> Ints | None:
+        """The rows of a slice that the query wants of a reference; None: all."""
+        ts, routes, route = part.ts[source], part.routes[source], self.group.bases[position].port.route
+        wanted = ts > self.start
+        if routes is not None and route is not None:
+            wanted &= (routes >> np.uint64(route)) & np.uint64(1) != 0
+        if self._condition is not None:
+            columns = whole_columns(part.tables[source])
+            here = {(alias, name): columns[name] for alias, name in self._condition.columns}
+            wanted &= self._condition(here, len(ts))
+        return None if wanted.all() else np.flatnonzero(wanted)
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        rows = self.mine(rows)
+        if not len(rows):
+            return []
+        new = np.zeros(len(rows), np.bool_)
+        for position, pending in self.pending.items():
+            base = self.bases[position]
+            ranks = base.store.at(base.order, rows.ids[position])
+            firsts = np.sort(np.unique(ranks, return_index=True)[1])
+            new[firsts[pending.meet(ranks[firsts])]] = True
+        if self.keeping.kind == "anti":
+            self.rows_in += len(rows)
+            return []
+        return super().accept(rows if self.keeping.kind == "outer" else rows.take(new), issues)
+
+    # -- the end of an epoch
+
+    def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
+        made = []
+        for position, pending in self.pending.items():
+            left, instants = self._early(position, pending, frontier, released)
+            if self.keeping.kind != "semi" and len(left.ts):
+                made.append(self._alone(position, left, instants))
+            count, later = self._certain(position, pending, frontier, released)
+            left = pending.take(count)
+            if self.keeping.kind != "semi" and len(left.ts):
+                made.append(self._alone(position, left, later(left)))
+            if position in self.partners:
+                self.partners[position].seen = len(pending)
+        self.results += sum(len(table) for table in made)
+        self._version += 1
+        return made
+
+    def _early(self, position: int, pending: PendingRows, frontier: int, released: Released) -> tuple[Left, Ints]:
+        """Rows that leave before the oldest ones: their partners were closed, or later rows of their partition pushed
+        them out."""
+        due = np.full(len(pending), FOREVER)
+        if (partners := self.partners.get(position)) is not None and partners.is_due(len(pending)):
+            due = np.maximum(partners.closed(pending), pending.ts)
+        if position in self.pushed:
+            names, times = self.pushed[position].out(frontier - 1)
+            self.pushed[position].forget(frontier - 1)
+            at = np.minimum(np.searchsorted(names, pending.arrival), max(len(names) - 1, 0))
+            out = names[at] == pending.arrival if len(names) else np.zeros(len(pending), np.bool_)
+            due[out] = np.minimum(due[out], times[at[out]])
+        # A window that ends before decides.
+        window = self.lowered.windows[position]
+        if isinstance(window, Range | Now):
+            due[due > pending.ts + (window.micros if isinstance(window, Range) else 0)] = FOREVER
+        elif isinstance(window, Rows):
+            before, times = released(self.lowered.seats[position].source)
+            pusher = pending.number + window.count - before
+            there = np.flatnonzero(pusher < len(times))
+            due[there[due[there] > times[np.maximum(pusher[there], 0)]]] = FOREVER
+        places = np.flatnonzero(due < frontier)
+        if not len(places):
+            return Left(None, places, places), places
+        left, alone = pending.remove(places)
+        return left, due[alone]
+
+    def _certain(
+        self, position: int, pending: PendingRows, frontier: int, released: Released
+    ) -> tuple[int, Callable[[Left], Ints]]:
+        """How many of the oldest rows can find no partner any more, and since when."""
+        window = self.lowered.windows[position]
+        if isinstance(window, Rows) and len(self.lowered.moving) > 1:
+            before, times = released(self.lowered.seats[position].source)
+            count = int(np.searchsorted(pending.number, before + len(times) - window.count))
+            pushing = window.count - before
+            return count, lambda left: times[np.maximum(left.number + pushing, 0)]
+        span = 0
+        if isinstance(window, Range) and len(self.lowered.moving) > 1:
+            span = window.micros
+        elif not isinstance(window, Now) and len(self.lowered.moving) > 1:
+            return 0, lambda left: left.ts
+        return int(np.searchsorted(pending.ts, frontier - span)), lambda left: left.ts + span
+
+    def _alone(self, position: int, left: Left, instants: Ints) -> pa.Table:
+        """Rows without a partner as results."""
+        arrays = []
+        for output in self.lowered.outputs:
+            e = output.expression
+            mine = isinstance(e, ColumnRef) and e.ref == position
+            if mine:
+                assert left.table is not None and isinstance(e, ColumnRef)
+                arrays.append(left.table.column(e.column).combine_chunks())
+            else:
+                arrays.append(pa.nulls(len(left.ts), output.type.arrow))
+        return pa.table([*arrays, pa.array(instants).cast(pa.timestamp("us"))], schema=self.schema)
+
+    # -- snapshots
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        # A name of its own for every state: a block that exists under its name is not written again.
+        name = f"pending-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
+        names = {position: f"{name}-{position}" for position in self.pending}
+        blocks: dict[str, Callable[[], pa.Table]] = {
+            names[p]: partial(_same, pending.saved()) for p, pending in self.pending.items()
+        }
+        for position, pushed in self.pushed.items():
+            blocks |= {f"{names[position]}-{part}": partial(_same, table) for part, table in pushed.saved().items()}
+        return {"pending": list(names.values())}, blocks
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        assert isinstance(state, Mapping)
+        for name, (position, pending) in zip(state["pending"], self.pending.items(), strict=True):
+            pending.restore(load(name))
+            if position in self.pushed:
+                self.pushed[position].restore({part: load(f"{name}-{part}") for part in self.pushed[position].saved()})
+            if position in self.partners:
+                self.partners[position].seen = len(pending)
+
+
+class Partners:
+    """When punctuations have closed the partners of rows of one of two references."""
+
+    def __init__(self, group: JoinGroup, closings: Closings, position: int) -> None:
+        self.rule, self.closings = JoinShape(group, closings), closings
+        self.links = self.rule.links[position]
+        self.source = group.bases[1 - position].port.source
+        keys = {key.mark: key.expression for key in group.config.seats[position].keys}
+        self.keys = {mark: (keys[mark], compile_expression(keys[mark])) for link in self.links for mark in link.keys}
+        self.columns = sorted({str(name) for e, _ in self.keys.values() for _, name in columns_of(e)})
+        #: How many of the oldest rows were looked at.
+        self.seen = 0
+
+    def is_due(self, rows: int) -> bool:
+        """Whether there are rows or punctuations that were not looked at."""
+        closed = self.closings.closed.get(self.source)
+        return bool(self.links) and (rows > self.seen or (closed is not None and bool(closed.fresh)))
+
+    def closed(self, pending: PendingRows) -> Ints:
+        """When the partners of each row were closed, LONG_AGO where a key is null, which nothing equals; FOREVER: they
+        are not, or it is
+        known."""
+        found = np.full(len(pending), FOREVER)
+        closed = self.closings.closed.get(self.source)
+        first = 0 if closed is not None and closed.fresh else self.seen
+        table = pending.payload(first)
+        if table is None:
+            return found
+        columns = {}
+        without = np.zeros(len(table), np.bool_)
+        for link in self.links:
+            for pin, mark in zip(link.pins, link.keys, strict=True):
+                e, compiled = self.keys[mark]
+                here = {(ref, name): table.column(name).combine_chunks() for ref, name in columns_of(e)}
+                values = compiled(here, len(table))
+                without |= ~there(values)
+                if pin.column is not None and pin.turned is not None:
+                    columns[pin.column] = pin.turned(values)
+        if closed is not None and not closed.is_empty:
+            self.rule.reload()
+            found[first:] = closed.instants(columns, len(table), self.rule.regions[self.links[0].child])
+        found[first:][without] = LONG_AGO
+        return found
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table

@@ -1,0 +1,355 @@
+"""A standing aggregate of an outer join of live rows.
+
+Answer   The one stream that it reads says which combinations there are, which rows have partners, and which rows were
+         pushed out of their windows. `Guarded` works out when results count; they enter and leave the aggregation at
+         these instants.
+
+             results ─► accept           partners, rows pushed out ─► watch           both ─► Guarded ─► aggregation ─►
+             changes
+
+State    Results and partners until they end, and what is newer than the last instant; all of it is in every snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.schema import ENDS, PART, ROW
+from eddyline.model.window import PartitionedRows, Rows
+from eddyline.operators.aggregate.accumulators.words import ALL
+from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.guarded import (
+    LASTING,
+    Changes,
+    CountedMoves,
+    Guarded,
+    Members,
+    PartnerAnswers,
+    PartnerCondition,
+)
+from eddyline.operators.aggregate.instants import DueInstants, changes_at
+from eddyline.operators.aggregate.pushed import PushedOut
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.project import gather
+from eddyline.runtime.engine.standing.aggregate import AggregateQuery
+from eddyline.runtime.engine.standing.leaving import at_or_after
+from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery, StandingQuery
+from eddyline.runtime.engine.standing.ranked import RankedAggregate
+from eddyline.runtime.engine.unit import Slice
+from eddyline.state.columns import Ints
+
+_NONE: Ints = np.empty(0, np.int64)
+
+
+class PushedRows(SelectQuery):
+    """The rows of one reference, each when it is pushed out of its window: their numbers alone."""
+
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        lowered, group = given.lowered, given.group
+        window, types = lowered.windows[0], group.bases[0].stream.types
+        assert isinstance(window, Rows | PartitionedRows)
+        columns = window.columns if isinstance(window, PartitionedRows) else ()
+        self.pushed = PushedOut(columns, [types[name] for name in columns], window.count)
+        self.watch = self._see
+        self._run, self._version = uuid4().hex[:8], 0
+
+    def _see(self, part: Slice) -> None:
+        source = self.lowered.seats[0].source
+        if source in part.tables:
+            self.pushed.see(part.tables[source], part.ts[source], part.arrival[source])
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        return []
+
+    def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
+        names, times = self.pushed.out(frontier - 1)
+        self.pushed.forget(frontier - 1)
+        self._version += 1
+        if not len(names):
+            return []
+        self.results += len(names)
+        arrays = []
+        for output in self.lowered.outputs:
+            if output.name == f"{self.lowered.aliases[0]}.{ROW}":
+                arrays.append(pa.array(names))
+            elif output.name == PART:
+                arrays.append(pa.array(np.full(len(names), output.expression.value)))  # type: ignore[union-attr]
+            else:
+                arrays.append(pa.nulls(len(names), output.type.arrow))
+        return [pa.table([*arrays, pa.array(times).cast(pa.timestamp("us"))], schema=self.schema)]
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        # A name of its own for every state: a block that exists under its name is not written again.
+        name = f"pushed-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
+        return {"name": name}, {f"{name}-{part}": partial(_same, table) for part, table in self.pushed.saved().items()}
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        assert isinstance(state, Mapping)
+        self.pushed.restore({part: load(f"{state['name']}-{part}") for part in self.pushed.saved()})
+
+
+class LivingAggregate(AggregateQuery):
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        living = given.query.living
+        assert living is not None
+        self.living = living
+        self.row_columns = [f"{alias}.{ROW}" for alias in living.named]
+        self._read = frozenset((0, name) for name in (PART, ENDS, *self.row_columns))
+        for _, name in self._read:
+            self.bases[0].stream.need_column(name)
+        places = {alias: at for at, alias in enumerate(living.named)}
+        self.anchors = np.array([places[alias] for alias in living.questions], np.int64)
+        pushed = [places[alias] for alias in living.pushed]
+        kinds = [[PartnerCondition(a.question, places[a.alias], a.wanted) for a in kind] for kind in living.kinds]
+        self.width = len(self.keys) + 1 if self.keys else 1
+        self.guarded = Guarded(self.width + len(self.arguments), kinds, pushed, len(places))
+        self.partners = Guarded(0, [()] * len(living.questions), pushed, len(places))
+        self.answers = PartnerAnswers()
+        #: What is newer than the last instant: results, partners, and per alias the rows that were pushed out.
+        self.coming: list[Members] = []
+        self.meeting: list[Members] = []
+        self.out: list[list[tuple[Ints, Ints]]] = [[] for _ in living.pushed]
+        self.watch = self._see
+
+    def begin_leaving(self, lasting: bool) -> None:
+        self.ranges, self.counted, self.pushed = [], [], {}
+
+    @property
+    def queues(self) -> int:
+        return 1
+
+    @property
+    def named(self) -> int:
+        return 1
+
+    def leaving(self, rows: Combinations) -> list[Ints]:
+        return []
+
+    # -- what comes
+
+    def _see(self, part: Slice) -> None:
+        source = self.lowered.seats[0].source
+        if source not in part.tables:
+            return
+        table, ts = part.tables[source], part.ts[source]
+        parts = _plain(table.column(PART).combine_chunks(), 0)
+        questions, pushed = len(self.living.questions), len(self.living.pushed)
+        met = np.flatnonzero((parts < 0) & (parts >= -questions))
+        if len(met):
+            rows, ends = self._named_rows({(0, name): table.column(name).combine_chunks() for _, name in self._read})
+            self.meeting.append(Members(ts[met], -1 - parts[met], rows[met], ends[met], [], []))
+        for at in range(pushed):
+            gone = np.flatnonzero(parts == -1 - questions - at)
+            if len(gone):
+                names = _plain(table.column(f"{self.living.pushed[at]}.{ROW}").combine_chunks(), -1)
+                self.out[at].append((names[gone], ts[gone]))
+
+    def _named_rows(self, values: Mapping[tuple[Any, str], pa.Array]) -> tuple[Ints, Ints]:
+        """The numbers of the rows of combinations, and until when windows of time hold them."""
+        ends = _plain(values[0, ENDS], LASTING)
+        if not self.row_columns:
+            return np.zeros((len(ends), 0), np.int64), ends
+        return np.stack([_plain(values[0, name], -1) for name in self.row_columns], axis=1), ends
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        began = perf_counter()
+        rows = self.mine(rows)
+        self.rows_in += len(rows)
+        if len(rows):
+            batch = self._batch(rows, issues)
+            values = gather(self._read, rows, self.bases)
+            numbers, ends = self._named_rows(values)
+            words = [np.ascontiguousarray(batch.groups[:, at]) for at in range(self.width)]
+            valid = [*([ALL] * self.width), *batch.valid]
+            self.coming.append(
+                Members(batch.clock, _plain(values[0, PART], 0), numbers, ends, [*words, *batch.words], valid)
+            )
+        self.seconds += perf_counter() - began
+        return []
+
+    # -- instants
+
+    def _emitted(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+        if not self._has_begun(now, released):
+            return None
+        opening = now if self.aggregation.touched.count else None
+        return self._step(now, lambda times: np.full(len(times), now, np.int64), opening, issues)
+
+    def _changes_until(
+        self, first: int, final: int, opening: int | None, issues: Issues, released: Released
+    ) -> pa.Table | None:
+        period = self.query.emit.period
+        return self._step(final, lambda times: np.maximum(at_or_after(times, period), first), opening, issues)
+
+    def _step(
+        self, final: int, instant: Callable[[Ints], Ints], opening: int | None, issues: Issues
+    ) -> pa.Table | None:
+        pushed = []
+        for at, found in enumerate(self.out):
+            names, times = (np.concatenate([one[side] for one in found]) if found else _NONE for side in (0, 1))
+            due, order = times <= final, np.argsort(names, kind="stable")
+            order = order[due[order]]
+            pushed.append((names[order], times[order]))
+            self.out[at] = [(names[~due], times[~due])] if not due.all() else []
+        for guarded, waiting in ((self.guarded, self.coming), (self.partners, self.meeting)):
+            taken = _until(waiting, final)
+            if taken is not None:
+                guarded.add(taken, instant(taken.clock), self.answers)
+        met = self.partners.step(Changes.none(), pushed, final, instant)
+        changes = self.answers.step(*self._asked(met))
+        self.partners.forget()
+        moves = self.guarded.step(changes, pushed, final, instant)
+        batch = self._begun(moves)
+        self.guarded.forget()
+        order = np.argsort(moves.ceased_names)
+        names, when = moves.ceased_names[order], moves.ceased_when[order]
+        due_now = DueInstants([names], [lambda keys: when[np.searchsorted(names, keys)]])
+        return changes_at(self.aggregation, batch, moves.begun_when, due_now, opening, issues)
+
+    def _asked(self, met: CountedMoves) -> tuple[Ints, Ints, Ints, Ints]:
+        """Partners that begin and cease as counts of rows: question, row, by how much, when."""
+        held = self.partners.members
+        slots = np.concatenate([met.begun, met.ceased])
+        questions = held.codes[slots]
+        rows = np.zeros(len(slots), np.int64)
+        for column in np.unique(self.anchors[questions]):
+            mine = self.anchors[questions] == column
+            rows[mine] = held.words[column][slots[mine]]
+        by = np.append(np.ones(len(met.begun), np.int64), np.full(len(met.ceased), -1, np.int64))
+        return questions, rows, by, np.concatenate([met.begun_when, met.ceased_when])
+
+    def _begun(self, moves: CountedMoves) -> Batch:
+        """Results that begin to count."""
+        held, slots = self.guarded.members, moves.begun
+        groups = np.stack([held.words[at][slots] for at in range(self.width)], axis=1)
+        arguments = range(self.width, self.width + len(self.arguments))
+        words, valid = [held.words[at][slots] for at in arguments], [held.valid_at(at, slots) for at in arguments]
+        return Batch(moves.begun_when, groups, words, valid, [moves.begun_names])
+
+    def held_batches(self) -> list[Batch]:
+        held = self.guarded.members
+        live = held.live()
+        parts = [([held.words[at][live] for at in range(len(held.words))], len(live))]
+        parts += [(part.words, len(part)) for part in self.coming]
+        arguments = slice(self.width, self.width + len(self.arguments))
+        found = []
+        for words, rows in parts:
+            groups = np.stack(words[: self.width], axis=1)
+            found.append(Batch(np.zeros(rows, np.int64), groups, words[arguments], [ALL] * len(self.arguments), []))
+        return found
+
+    # -- snapshots
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        state, blocks = super().snapshot()
+        assert isinstance(state, dict)
+        tables = {
+            "results": self.guarded.saved(),
+            "partners": self.partners.saved(),
+            "answers": self.answers.saved(),
+            "coming": _saved(self.coming),
+            "meeting": _saved(self.meeting),
+        }
+        for at, found in enumerate(self.out):
+            tables[f"out-{at}"] = as_table(
+                {
+                    "name": np.concatenate([_NONE, *(n for n, _ in found)]),
+                    "time": np.concatenate([_NONE, *(t for _, t in found)]),
+                }
+            )
+        blocks |= {f"{state['prefix']}-{part}": partial(_same, table) for part, table in tables.items()}
+        return {**state, "serials": [self.guarded.serial, self.partners.serial]}, blocks
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        super().restore(state, load)
+        saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
+
+        def read(part: str) -> pa.Table:
+            return load(f"{saved['prefix']}-{part}")
+
+        self.guarded.restore(read("results"), saved["serials"][0])
+        self.partners.restore(read("partners"), saved["serials"][1])
+        self.answers.restore(read("answers"))
+        self.coming = _loaded(read("coming"), self.width + len(self.arguments), len(self.row_columns))
+        self.meeting = _loaded(read("meeting"), 0, len(self.row_columns))
+        for at in range(len(self.out)):
+            gone = arrays_of(read(f"out-{at}"))
+            self.out[at] = [(gone["name"], gone["time"])] if len(gone["name"]) else []
+
+
+class RankedLiving(LivingAggregate, RankedAggregate):
+    """The first groups of a partition, of an aggregate of live rows."""
+
+
+def living_query(given: Registration) -> StandingQuery:
+    kind = LivingAggregate if given.query.ranking is None else RankedLiving
+    return kind(given)
+
+
+def _plain(values: pa.Array, missing: int) -> Ints:
+    """Whole numbers, with one in the place of NULL."""
+    filled = values.fill_null(missing) if values.null_count else values
+    return np.array(filled, np.int64)
+
+
+def _until(waiting: list[Members], final: int) -> Members | None:
+    """The members that wait for instants up to `final`; they wait no more."""
+    if not waiting:
+        return None
+    whole = Members.joined(waiting)
+    due = whole.clock <= final
+    waiting.clear()
+    if not due.all():
+        waiting.append(whole.take(np.flatnonzero(~due)))
+    return whole.take(np.flatnonzero(due)) if due.any() else None
+
+
+def _saved(waiting: list[Members]) -> pa.Table:
+    if not waiting:
+        return as_table({"clock": _NONE})
+    whole = Members.joined(waiting)
+    arrays: Arrays = {"clock": whole.clock, "kind": whole.kind, "ends": whole.ends}
+    arrays |= {f"row-{at}": np.ascontiguousarray(whole.rows[:, at]) for at in range(whole.rows.shape[1])}
+    for at, (words, valid) in enumerate(zip(whole.words, whole.valid, strict=True)):
+        arrays[f"words-{at}"] = words
+        if len(valid):
+            arrays[f"valid-{at}"] = valid
+    return as_table(arrays)
+
+
+def _loaded(table: pa.Table, words: int, rows: int) -> list[Members]:
+    arrays = arrays_of(table)
+    if not len(arrays["clock"]):
+        return []
+    numbers = (
+        np.stack([arrays[f"row-{at}"] for at in range(rows)], axis=1)
+        if rows
+        else np.zeros((len(arrays["clock"]), 0), np.int64)
+    )
+    valid = [arrays.get(f"valid-{at}", ALL) for at in range(words)]
+    return [
+        Members(
+            arrays["clock"],
+            arrays["kind"],
+            numbers,
+            arrays["ends"],
+            [arrays[f"words-{at}"] for at in range(words)],
+            valid,
+        )
+    ]
+
+
+def _same(table: pa.Table) -> pa.Table:
+    return table

@@ -1,0 +1,245 @@
+"""A standing query above its join group: what it wants of the group's combinations, and what it makes of them.
+
+Answer   `accept` turns the complete combinations of a slice into result tables; `advance` gives what the frontier alone
+         brings about (windows that slide, buckets that close). A select answers at once and has nothing to advance.
+State    Counts; for aggregates what the aggregation keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from eddyline.model.expressions.expression import Ref
+from eddyline.model.query import BoundQuery
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.join.combination import Combinations
+from eddyline.operators.join.group import JoinGroup
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.punctuations.policy import Punctuations
+from eddyline.operators.join.punctuations.propagation import Propagation
+from eddyline.operators.project import Projection
+from eddyline.operators.promises.closings import Closings
+from eddyline.plan.lower import Lowered
+from eddyline.plan.shape import Part, query_shape
+from eddyline.runtime.engine.newest import NewestPlaces
+from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.standing.crowd import Crowd
+from eddyline.runtime.engine.unit import Merging, Moment, Slice, Unit
+from eddyline.runtime.figures.analysis import join_lines
+from eddyline.runtime.figures.plan_text import plan_text
+from eddyline.state.columns import Ints
+
+if TYPE_CHECKING:
+    from eddyline.runtime.engine.pipeline import Pipeline
+
+#: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
+Released = Callable[[str], tuple[int, Ints]]
+
+
+def linger(group: JoinGroup, frontier: int, released: Released) -> None:
+    """Rows that leave their windows before the next look are kept until then: they say when values and groups end."""
+    for base in group.bases.values():
+        if not base.stream.is_table:
+            before, times = released(base.port.source)
+            base.port.lingers = frontier, before + len(times)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a query with a join group stands for: the query as it was bound and lowered, and its place."""
+
+    query: BoundQuery
+    lowered: Lowered
+    unit: Unit
+    group: JoinGroup
+    #: Its place among the queries of the group.
+    slot: int
+    #: Rows at or before this instant do not exist for it.
+    start: int
+    #: The event-time columns of the streams.
+    times: Mapping[str, str]
+    #: ON CLOSE: others have parts of the same groups.
+    parts: bool = False
+    closings: Closings | None = None
+
+
+class StandingQuery(StandingBase):
+    #: Gathers the columns of results; None: results are not rows of combinations.
+    projection: Projection | None = None
+    is_timed = False
+    #: Whether it may get the combinations of one newest row in several calls.
+    takes_parts = True
+    #: The references whose rows it looks at in combinations; None: all.
+    reads: frozenset[int] | None = None
+
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given.query, given.unit, given.slot, given.start)
+        self.lowered = given.lowered
+        self.group = given.group
+        #: Results after this instant are not delivered; None: the query has not been dropped.
+        self.stop: int | None = None
+        self.results = 0
+        self.rows_in = 0
+        self.bases: dict[Ref, StreamInput] = dict(given.group.bases.items())
+        #: Tells which values of its outputs are finished; None: nothing asks.
+        self.propagation: Propagation | None = None
+        #: Called with each slice before its combinations come; None: the query looks at combinations alone.
+        self.watch: Callable[[Slice], None] | None = None
+        #: Called with results as they are released; for response times.
+        self.note: Callable[[str, Combinations], None] | None = None
+        #: Watches for rows that make very many results.
+        self.crowd = Crowd(given.lowered, given.group.bases, given.query.settings.most_results)
+        #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
+        self.places: NewestPlaces | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    @property
+    def merging(self) -> Merging | None:
+        return None
+
+    def shape(self, text: str) -> Part:
+        group = self.group
+        return query_shape(
+            self.lowered, group.tree, lambda at: group.name_of(at) if len(at) > 1 else group.input_name(at[0])
+        )
+
+    def plan(self, pipeline: Pipeline | None = None) -> str:
+        return plan_text(
+            self.lowered,
+            self.group.tree,
+            None if pipeline is None else pipeline.planner.lines(self.group, self.lowered),
+        )
+
+    def analysis(self) -> list[str]:
+        return join_lines(self.group, self.lowered.aliases)
+
+    def mine(self, rows: Combinations) -> Combinations:
+        """The combinations that carry this query's bit."""
+        if rows.words is not None and len(self.group.members) > 1:
+            bit = (rows.words[:, self.slot // 64] >> np.uint64(self.slot % 64)) & np.uint64(1)
+            if not bit.all():
+                rows = rows.take(bit.astype(np.bool_))
+        if self.stop is not None and len(rows):
+            rows = rows.take(rows.clock <= self.stop)
+        return rows
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        """Results that the complete combinations of a slice make at once, in order."""
+        raise NotImplementedError
+
+    def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
+        """Results that the end of an epoch makes: everything below the frontier has been accepted."""
+        return []
+
+    @property
+    def punctuations_out(self) -> int:  # type: ignore[override]
+        return 0 if self.propagation is None else self.propagation.out
+
+    @property
+    def triggers(self) -> Mapping[str, Callable[[str], None]]:  # type: ignore[override]
+        purging = self.group.policy(Punctuations)
+        found = {} if purging is None else {"purge": purging.run_when}
+        return found if self.propagation is None else {**found, "propagate": self.propagation.run_when}
+
+    def finished(self, moment: Moment) -> list[pa.Table] | None:
+        """The punctuations of its results that an epoch brings about; None: it puts out none."""
+        if self.propagation is None:
+            return None
+        linger(self.group, moment.frontier, moment.came)
+        return self.propagation.settle(moment.frontier, moment.came, self.stop)
+
+    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+        """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has only what it tells of
+        values."""
+        return (None, {}) if self.propagation is None else self.propagation.snapshot()
+
+    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+        """The reverse of `snapshot`."""
+        if self.propagation is not None:
+            self.propagation.restore(state, load)
+
+
+class RowsQuery(StandingQuery):
+    """Each of its combinations is a result."""
+
+    is_timed = True
+
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
+        """The results of some combinations, which come in order."""
+        raise NotImplementedError
+
+    def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
+        began = perf_counter()
+        rows = self.mine(rows)
+        self.rows_in += len(rows)
+        if not len(rows):
+            return []
+        self.results += len(rows)
+        self.crowd.see(rows)
+        made = [self.table(rows, issues)]
+        if self.places is not None:
+            made = [self.places.placed(made[0], rows.rank)]
+        self.seconds += perf_counter() - began
+        if self.note is not None:
+            self.note(self.name, rows)
+        return made
+
+
+class SelectQuery(RowsQuery):
+    """A join without aggregates."""
+
+    projection: Projection
+
+    def __init__(self, given: Registration) -> None:
+        super().__init__(given)
+        self.projection = Projection(given.lowered.outputs, (), self.bases)
+        self.reads = self.projection.reads
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.projection.schema
+
+    def table(self, rows: Combinations, issues: Issues) -> pa.Table:
+        return self.projection.table(rows, issues)
+
+
+def standing_query(given: Registration) -> StandingQuery:
+    """The standing form of a query with a join group."""
+    query = given.query
+    if query.living is not None:
+        from eddyline.runtime.engine.standing.living import living_query
+
+        return living_query(given)
+    if query.ranking is not None:
+        # What only some queries need is loaded with the first of them.
+        from eddyline.runtime.engine.standing.ranked import RankedAggregate, RankedQuery
+
+        if query.is_aggregate:
+            return RankedAggregate(given)
+        return RankedQuery(given)
+    if query.followed:
+        from eddyline.runtime.engine.standing.followed import FollowedQuery
+
+        return FollowedQuery(given)
+    if query.is_aggregate:
+        from eddyline.runtime.engine.standing.aggregate import AggregateQuery
+
+        return AggregateQuery(given)
+    if query.keeping is not None and query.keeping.kind == "pushed":
+        from eddyline.runtime.engine.standing.living import PushedRows
+
+        return PushedRows(given)
+    if query.keeping is not None:
+        from eddyline.runtime.engine.standing.keeping import KeepingQuery
+
+        return KeepingQuery(given)
+    return SelectQuery(given)

@@ -1,0 +1,178 @@
+"""Queries that are equal to one that stands already: its results are theirs, and nothing is computed twice.
+
+Answer   `s JOIN LATEST q` reads the changes of q. Where q itself stands in the job since the same instant, the maker of
+         these changes is a *copy*: `CopyUnit.advance` takes the results of the epoch from the query that computes them,
+         the *original*.
+
+             q: GROUP BY … EMIT EVERY 10 SECONDS ─┬─► results of q
+                                                  └─► copy _r-1 ─► changes ─► r: s JOIN LATEST q
+
+State    None of its own: a snapshot has the name of the original. When the original goes, its oldest copy takes its
+         place, and what the one that goes still has to give is copied from that.
+Limits   Aggregates with EMIT EVERY, of which one feeds a stream of changes: equal texts, settings, starts, and on
+         shards equal routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from eddyline.model.query import BoundQuery
+from eddyline.operators.project import result_schema
+from eddyline.runtime.engine.epoch import Outcome
+from eddyline.runtime.engine.standing.aggregate import AggregateQuery
+from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.runtime.engine.units.base import UnitBase
+from eddyline.runtime.engine.units.joins import JoinKind, JoinUnit, until
+
+if TYPE_CHECKING:
+    from eddyline.runtime.engine.pipeline import Pipeline
+
+
+class CopiedQuery(StandingBase):
+    is_timed = False
+    merging = None
+
+    def __init__(self, query: BoundQuery, unit: CopyUnit, start: int) -> None:
+        super().__init__(query, unit, -1, start)
+        self.copy_unit = unit
+        self.stop: int | None = None
+        self.results = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        *outputs, time = result_schema(self.query.outputs)
+        return pa.schema([*outputs, ("_op", pa.string()), time])
+
+    @property
+    def rows_in(self) -> int:
+        return self.results
+
+    def plan(self, pipeline: Pipeline | None = None) -> str:
+        return f"query: {self.name}\nresults of query {self.copy_unit.original}, which is equal to it"
+
+    def analysis(self) -> list[str]:
+        return []
+
+
+class CopyUnit(UnitBase):
+    def __init__(self, kind: CopyKind, query: BoundQuery, start: int, original: str) -> None:
+        self.kind = kind
+        self.name = f"copy {query.name}"
+        self.streams = frozenset(reference.source for reference in query.streams)
+        self.original = original
+        self.standing = CopiedQuery(query, self, start)
+
+    @property
+    def queries(self) -> Mapping[str, CopiedQuery]:
+        return {self.standing.name: self.standing}
+
+    def leave(self, name: str) -> None:
+        del self.kind.units[name]
+
+    def take(self, part: Slice, outcome: Outcome) -> int:
+        return 0
+
+    def advance(self, moment: Moment, outcome: Outcome) -> None:
+        made, standing = list(outcome.results[self.original]), self.standing
+        made = made if standing.stop is None else until(standing.stop, made)
+        standing.results += sum(len(table) for table in made)
+        outcome.results[standing.name].extend(made)
+
+    def in_portions(self, rows: int) -> bool:
+        return True
+
+    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
+        return {self.standing.name: ({"copy": self.original}, {})}
+
+    def restore(self, states: Mapping[str, object], load: Load) -> None:
+        """The original has the state."""
+
+    def report(self) -> UnitFigures:
+        return UnitFigures()
+
+
+class CopyKind:
+    in_bundles = False
+
+    def __init__(self, pipeline: Pipeline, joins: JoinKind) -> None:
+        self.pipeline = pipeline
+        self.joins = joins
+        self.units: dict[str, CopyUnit] = {}
+        #: Of a pipeline that is being restored: what was saved of its queries.
+        self.saved: Mapping[str, Mapping[str, Any]] = {}
+
+    def serves(self, query: BoundQuery) -> bool:
+        """A start is needed to know: `original_of` is asked."""
+        return False
+
+    def original_of(self, query: BoundQuery, start: int) -> str | None:
+        """The query whose results are those of a query that begins at `start`; None: it computes them itself."""
+        if query.name in self.saved:
+            state = self.saved[query.name]["state"]
+            found = state.get("copy") if isinstance(state, Mapping) else None
+            return None if found is None else str(found)
+        if not _has_table(query):
+            return None
+        for standing in self.pipeline.queries.values():
+            if (
+                isinstance(standing, AggregateQuery)
+                and standing.start == start
+                and standing.stop is None
+                and standing.name not in self.saved
+            ):
+                other = standing.query
+                if (
+                    (query.feeds is not None or other.feeds is not None)
+                    and _plain(query) == _plain(other)
+                    and self._is_routed_alike(query, other)
+                ):
+                    return standing.name
+        return None
+
+    def _is_routed_alike(self, one: BoundQuery, other: BoundQuery) -> bool:
+        return self.joins.lowered(one).signature == self.joins.lowered(other).signature
+
+    def stand(self, query: BoundQuery, start: int, slot: int | None) -> CopiedQuery:
+        original = self.original_of(query, start)
+        assert original is not None
+        unit = self.units[query.name] = CopyUnit(self, query, start, original)
+        return unit.standing
+
+    def release(self, name: str) -> None:
+        """A query goes: if others are copies of it, the first of them takes its place."""
+        copies = [unit for unit in self.units.values() if unit.original == name]
+        original = self.pipeline.queries[name]
+        if not copies or not isinstance(original, AggregateQuery):
+            return
+        heir, *others = copies
+        unit = original.unit
+        assert isinstance(unit, JoinUnit)
+        leaving = self.units[name] = CopyUnit(self, original.query, original.start, heir.standing.name)
+        leaving.standing.results = original.results
+        self.pipeline.queries[name] = leaving.standing
+        del self.units[heir.standing.name], unit.members[name]
+        original.query, original.name, original.results = heir.standing.query, heir.standing.name, heir.standing.results
+        unit.members[original.name] = original
+        self.pipeline.queries[original.name] = original
+        self.pipeline.handout.changed(unit.group)
+        for other in others:
+            other.original = original.name
+
+
+def _has_table(query: BoundQuery) -> bool:
+    """Whether a query is one that JOIN LATEST takes."""
+    return query.is_aggregate and query.emit.kind == "every" and query.ranking is None and query.pattern is None
+
+
+def _plain(query: BoundQuery) -> BoundQuery:
+    """What a query asks, whatever it is called and whatever becomes of its results."""
+    return replace(query, name="", text="", feeds=None, makers=())
+
+
+__all__ = ["CopiedQuery", "CopyKind", "CopyUnit"]

@@ -1,0 +1,239 @@
+"""Streams of requests: each row asks a template, at its own event time.
+
+Answer   `RequestsUnit.advance` answers the requests that the epoch brought: all rows of the template's stream up to
+         their instants are in the store then. Results come in the order of the requests. Where other shards have
+         further rows of the template, each gives the parts that it has, and `merged` makes the results of them.
+State    Rows of the template's stream that the requests have reached before the template (`ahead.py`). Requests wait in
+         the intake of their stream.
+Limits   A request whose window is too long, or that names columns which do not exist, is a dead letter.
+Reading  docs/operators/templates.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from eddyline.errors import DataProblem
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.query import BoundQuery
+from eddyline.model.template import BoundRequests, RequestStream
+from eddyline.operators.expressions.evaluate import Issues
+from eddyline.operators.join.port import LONG_AGO
+from eddyline.operators.template.answer import REQUEST
+from eddyline.operators.template.probes import Requests, of_rows
+from eddyline.plan.shards.routing import HOME_BIT
+from eddyline.plan.template_text import requests_text
+from eddyline.runtime.engine.epoch import Outcome
+from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.unit import Blocks, Load, Merging, Moment, Slice, UnitFigures
+from eddyline.runtime.engine.units.ahead import AheadRows
+from eddyline.runtime.engine.units.base import UnitBase
+from eddyline.runtime.engine.units.templates import TemplateKind, TemplateUnit
+from eddyline.state.columns import Ints
+
+if TYPE_CHECKING:
+    from eddyline.runtime.engine.pipeline import Pipeline
+
+#: Columns that results carry along, on their way.
+_CARRIED = "_carried_"
+
+
+class RequestsQuery(StandingBase):
+    """The answers of a stream of requests, as pipelines know them."""
+
+    is_timed = False
+
+    def __init__(self, query: BoundQuery, unit: RequestsUnit, start: int) -> None:
+        super().__init__(query, unit, 0, start)
+        self.stop: int | None = None
+        self.results = 0
+        self.rows_in = 0
+        self.schema = unit.asking.schema
+
+    @property
+    def merging(self) -> Merging | None:
+        assert isinstance(self.unit, RequestsUnit)
+        return self.unit.merged if self.unit.in_parts else None
+
+    def plan(self, pipeline: Pipeline | None = None) -> str:
+        assert isinstance(self.unit, RequestsUnit)
+        return requests_text(self.unit.asking)
+
+    def analysis(self) -> list[str]:
+        return [f"requests: {self.rows_in} answered with {self.results} rows"]
+
+
+class RequestsUnit(UnitBase):
+    def __init__(
+        self, kind: RequestsKind, query: BoundQuery, asking: RequestStream, template: TemplateUnit, start: int
+    ) -> None:
+        self.kind = kind
+        self.asking = asking
+        self.template = template
+        self.name = f"requests {asking.name}"
+        self.streams = frozenset([asking.name, asking.template.source])
+        self.query = RequestsQuery(query, self, start)
+        #: Whether other shards answer the same requests from their rows.
+        self.in_parts = kind.pipeline.routes.is_merged(query.name)
+        #: Requests, their instants, and whether this shard keeps the books for them.
+        self._waiting: list[tuple[pa.Table, Ints, npt.NDArray[np.bool_]]] = []
+        #: Rows of the template's stream that the requests have reached before the template.
+        self.ahead = AheadRows(template.standing, kind.pipeline.intakes[asking.template.source].stream.time)
+        template.read_by(asking.name, LONG_AGO)
+
+    @property
+    def queries(self) -> Mapping[str, RequestsQuery]:
+        return {self.query.name: self.query}
+
+    def leave(self, name: str) -> None:
+        self.template.read_by(self.asking.name, None)
+        del self.kind.units[name]
+
+    # -- an epoch
+
+    def take(self, part: Slice, outcome: Outcome) -> int:
+        self.ahead.take(part, self.template.frontier)
+        table = part.tables.get(self.asking.name)
+        if table is None:
+            return 0
+        ts, routes = part.ts[self.asking.name], part.routes[self.asking.name]
+        home = np.ones(len(ts), np.bool_) if routes is None else routes >> np.uint64(HOME_BIT) == 1
+        begun = int(np.searchsorted(ts, self.query.start, side="right"))
+        self._waiting.append((table.slice(begun), ts[begun:], home[begun:]))
+        return len(ts)
+
+    def advance(self, moment: Moment, outcome: Outcome) -> None:
+        asked, self._waiting = self._waiting, []
+        self.ahead.trim(self.template.frontier)
+        if sum(len(ts) for _, ts, _ in asked):
+            began = perf_counter()
+            rows = pa.concat_tables([t for t, _, _ in asked]).combine_chunks()
+            self._answer(
+                rows, np.concatenate([ts for _, ts, _ in asked]), np.concatenate([h for _, _, h in asked]), outcome
+            )
+            self.query.seconds += perf_counter() - began
+        self.template.read_by(self.asking.name, moment.frontier)
+
+    def _answer(self, rows: pa.Table, instants: Ints, home: npt.NDArray[np.bool_], outcome: Outcome) -> None:
+        if self.query.stop is not None:
+            rows, instants = (
+                rows.slice(0, n := int(np.searchsorted(instants, self.query.stop, side="right"))),
+                instants[:n],
+            )
+            home = home[:n]
+        requests, good, reasons = of_rows(self.asking, rows, instants)
+        chosen = np.flatnonzero(good)
+        if len(chosen) < len(rows):
+            self._refuse(rows, np.flatnonzero(~good & home), reasons, outcome)
+            requests = requests.some(chosen)
+        self.query.rows_in += int((good & home).sum())
+        if self.in_parts:
+            mine = self.template.asked_here(requests)
+            chosen, requests = chosen[mine], requests.some(mine)
+        if not len(chosen):
+            return
+        found = self._found(requests)
+        number = chosen[np.asarray(found.column(REQUEST))]
+        # All shards number the requests of an epoch alike.
+        found = found.set_column(0, REQUEST, pa.array(number))
+        for name in self.asking.carried:
+            found = found.append_column(f"{_CARRIED}{name}", rows.column(name).take(pa.array(number)))
+        found = found.append_column("_ts", pa.array(instants[number], pa.int64()).cast(TIMESTAMP.arrow))
+        table = found if self.in_parts else self._shaped(found)
+        self.query.results += len(table)
+        if len(table):
+            outcome.results[self.query.name].append(table)
+
+    def _found(self, requests: Requests) -> pa.Table:
+        """Answers from the rows of the template, or what its rows here add to them."""
+        if not len(self.ahead):
+            return self.template.parts(requests) if self.in_parts else self.template.answer(requests)
+        parts = [self.template.parts(self.ahead.fewer(requests)), self.ahead.parts(requests)]
+        if self.in_parts:
+            return pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
+        return self.template.standing.answering.merged(parts, self.kind.pipeline.issues)
+
+    def _shaped(self, found: pa.Table) -> pa.Table:
+        """Answers with their carried columns, as results."""
+        names = [f"{_CARRIED}{name}" for name in self.asking.carried] + self.query.schema.names[
+            len(self.asking.carried) :
+        ]
+        return pa.table([found.column(name).combine_chunks() for name in names], schema=self.query.schema)
+
+    def merged(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
+        """The results of an epoch from the parts of all shards."""
+        whole = pa.concat_tables(parts).combine_chunks()
+        found = self.template.standing.answering.merged(parts, issues)
+        numbers, first = np.unique(np.asarray(whole.column(REQUEST)), return_index=True)
+        at = pa.array(first[np.searchsorted(numbers, np.asarray(found.column(REQUEST)))])
+        for name in [name for name in whole.column_names if name.startswith(_CARRIED) or name == "_ts"]:
+            found = found.append_column(name, whole.column(name).take(at))
+        return self._shaped(found)
+
+    def _refuse(self, rows: pa.Table, bad: Ints, reasons: list[str], outcome: Outcome) -> None:
+        """Requests that cannot be answered are rows that cannot be read; the shard that keeps their books says so."""
+        if not len(bad):
+            return
+        pipeline = self.kind.pipeline
+        wrong = [reasons[at] for at in bad.tolist()]
+        if pipeline.settings.on_bad == "error":
+            raise DataProblem(
+                f"a request of {self.asking.name} cannot be answered",
+                detail=wrong[0],
+                hint="mend the source, or SET on_bad = 'dead-letter'",
+            )
+        pipeline.intakes[self.asking.name].bad += len(bad)
+        letters = rows.take(pa.array(bad)).append_column("_reason", pa.array(wrong, pa.string()))
+        outcome.dead.setdefault(self.asking.name, []).append(letters)
+
+    def in_portions(self, rows: int) -> bool:
+        return True
+
+    # -- snapshots and figures
+
+    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
+        blocks: Blocks = {}
+        ahead = self.ahead.saved(self.query.name, blocks)
+        return {
+            self.query.name: (
+                {"answered": self.query.rows_in, "upto": self.template.readers[self.asking.name], "ahead": ahead},
+                blocks,
+            )
+        }
+
+    def restore(self, states: Mapping[str, object], load: Load) -> None:
+        saved = dict(states[self.query.name])  # type: ignore[call-overload]
+        self.query.rows_in = saved["answered"]
+        self.template.read_by(self.asking.name, saved["upto"])
+        self.ahead.restore(saved, load)
+
+    def report(self) -> UnitFigures:
+        query = self.query
+        return UnitFigures(
+            operators={self.name: {"rows_in": query.rows_in, "rows_out": query.results, "seconds": query.seconds}}
+        )
+
+
+class RequestsKind:
+    in_bundles = False
+
+    def __init__(self, pipeline: Pipeline, templates: TemplateKind) -> None:
+        self.pipeline = pipeline
+        self.templates = templates
+        #: By name.
+        self.units: dict[str, RequestsUnit] = {}
+
+    def serves(self, query: BoundQuery) -> bool:
+        return isinstance(query, BoundRequests)
+
+    def stand(self, query: BoundQuery, start: int, slot: int | None) -> RequestsQuery:
+        assert isinstance(query, BoundRequests) and query.asking is not None
+        template = self.templates.unit(query.asking.template.name)
+        unit = self.units[query.name] = RequestsUnit(self, query, query.asking, template, start)
+        return unit.query

@@ -1,0 +1,122 @@
+"""Samples of what the stores of a join group hold, for the planner.
+
+Answer   `Sample` takes some of the new rows of a reference, and some of the rows in its window. `sampled_edge` counts
+         how many pairs of two samples satisfy the join. `differs` says whether a rate or a selectivity has moved since
+         an earlier look.
+Limits   The number of sampled rows is bounded (`PlanningTuning`), so a look costs the same whatever the stores hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from eddyline.model.expressions.expression import Ref
+from eddyline.operators.expressions.evaluate import compile_predicate
+from eddyline.operators.join.combination import any_bit
+from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.stream.keys import combined
+from eddyline.plan.lower import Lowered
+from eddyline.plan.tree.statistics import EdgeSeen, GroupStatistics, Pair, residuals_between
+from eddyline.state.columns import Ints
+from eddyline.tuning import PlanningTuning
+
+
+class Sample:
+    """Some of the new rows of a reference and some of those in its window, without those that no query wants."""
+
+    def __init__(
+        self, base: StreamInput, last: int | None, frontier: int, released: Mapping[str, int], tuning: PlanningTuning
+    ) -> None:
+        store, port = base.store, base.port
+        self.base = base
+        first = (
+            store.first if base.stream.is_table else port.first_needed(store, frontier, released.get(port.source, 0))
+        )
+        live = _spread(first, base.end, tuning.live_rows)
+        kept = self._wanted(live)
+        #: Rows in the window, and rows that came since the last look, as far as a query wants them.
+        self.rows = (base.end - first) * (len(kept) / len(live) if len(live) else 0.0)
+        self.live = kept
+        new = _spread(max(store.first, last), base.end, tuning.new_rows) if last is not None else live[:0]
+        self.new = self._wanted(new)
+        came = base.end - last if last is not None else 0
+        self.wanted = came * (len(self.new) / len(new) if len(new) else float(came > 0))
+
+    def _wanted(self, ids: Ints) -> Ints:
+        ids = ids[self.base.store.holds(ids)] if self.base.store.dropped else ids
+        words = self.base.words(ids)
+        return ids if words is None else ids[any_bit(words)]
+
+    def words(self, ids: Ints, marks: list[str]) -> Ints:
+        return combined([self.base.store.at(mark, ids) for mark in marks])
+
+
+def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], most: int) -> EdgeSeen:
+    """How many pairs of a new row and a row in the other's window satisfy the join.
+
+    `most` pairs are tested where a condition is no equality.
+    """
+    left, right = samples[pair[0]], samples[pair[1]]
+    pairs = float(len(left.new) * len(right.live) + len(left.live) * len(right.new))
+    matched = pairs
+    marks: tuple[list[str], list[str]] = ([], [])
+    for equality in lowered.equalities:
+        if (equality.left, equality.right) == pair:
+            marks[0].append(equality.left_key)
+            marks[1].append(equality.right_key)
+        elif (equality.right, equality.left) == pair:
+            marks[0].append(equality.right_key)
+            marks[1].append(equality.left_key)
+    if marks[0]:
+        matched = _equal(left.words(left.new, marks[0]), right.words(right.live, marks[1]))
+        matched += _equal(right.words(right.new, marks[1]), left.words(left.live, marks[0]))
+    for condition in residuals_between(lowered, pair):
+        if len(left.live) and len(right.live):
+            some: dict[Ref, tuple[Sample, Ints]] = {
+                pair[0]: (left, _stepped(left.live, most, 1)),
+                pair[1]: (right, _stepped(right.live, most, 7919)),
+            }
+            predicate = compile_predicate(condition)
+            columns = {at: some[at[0]][0].base.store.gather(at[1], some[at[0]][1]) for at in predicate.columns}
+            matched *= float(np.mean(predicate(columns, most)))
+    return EdgeSeen(matched, pairs)
+
+
+def _equal(new: Ints, live: Ints) -> float:
+    # Both are sorted: places of ascending values are found in less than half the time.
+    there, asked = np.sort(live), np.sort(new)
+    return float(np.sum(there.searchsorted(asked, side="right") - there.searchsorted(asked, side="left")))
+
+
+def _spread(first: int, end: int, most: int) -> Ints:
+    """At most `most` ids, evenly over a stretch."""
+    count = max(end - first, 0)
+    return np.arange(first, end) if count <= most else first + (np.arange(most) * count) // most
+
+
+def _stepped(ids: Ints, most: int, stride: int) -> Ints:
+    """`most` of the ids, going round in steps: two references with other strides meet in many ways."""
+    return ids[(np.arange(most) * stride) % len(ids)]
+
+
+def differs(now: GroupStatistics, then: GroupStatistics, factor: float) -> bool:
+    """Whether a rate or a selectivity has moved by a factor since the last search."""
+    for new, old in zip(now.references, then.references, strict=True):
+        if _apart(new.wanted / max(now.seconds, 1e-9), old.wanted / max(then.seconds, 1e-9), factor):
+            return True
+    for pair, edge in now.edges.items():
+        earlier = then.edges.get(pair, EdgeSeen())
+        if (
+            edge.pairs
+            and earlier.pairs
+            and _apart(max(edge.matched, 0.5) / edge.pairs, max(earlier.matched, 0.5) / earlier.pairs, factor)
+        ):
+            return True
+    return False
+
+
+def _apart(one: float, other: float, factor: float) -> bool:
+    low, high = sorted((one, other))
+    return high > factor * low
