@@ -127,6 +127,21 @@ def test_an_epoch_holds_few_of_its_results_at_once(tmp_path: Path) -> None:
     assert held[2_000] <= 4 * 2_000 < 400 * 400 <= held[1 << 40]
 
 
+def test_results_that_are_released_window_by_window_are_cut_and_counted() -> None:
+    session = opened(Tuning(results_held=2_000), keep_results=False)
+    sizes: dict[str, list[int]] = {"q1": [], "q2": []}
+    for name, hours in (("q1", 1), ("q2", 2)):
+        session.query(name, QUERIES["pairs"].replace("a [RANGE 1 HOUR]", f"a [RANGE {hours} HOUR]"))
+        session.on_results(name, lambda table, of=sizes[name]: of.append(len(table)))
+    for name in "ab":
+        ts = pa.array(np.arange(400) * 1_000, pa.timestamp("us"))
+        session.push(name, pa.table({"k": np.ones(400, np.int64), "v": np.arange(400), "ts": ts}))
+    session.run(once=True)
+    assert all(sum(found) == 400 * 400 and max(found) <= 2_000 for found in sizes.values()), sizes
+    # What is released at once is whole before its results leave, and the count says so.
+    assert session.stats()["results_held"] > 10 * 2_000
+
+
 def test_one_row_with_very_many_partners_is_cut() -> None:
     session = opened(Tuning(results_held=1_000), keep_results=False)
     session.query("q", QUERIES["pairs"])

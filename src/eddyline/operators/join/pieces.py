@@ -90,6 +90,11 @@ def _cut(parts: list[Combinations], ranks: range, most: int, whole: bool) -> Ite
         return
     rows = in_order(parts, ranks.start, len(ranks))
     parts.clear()
+    yield from cut(rows, most, whole)
+
+
+def cut(rows: Combinations, most: int, whole: bool = False) -> Iterator[Combinations]:
+    """Rows in order as parts of about `most`; `whole` ones never part the combinations of one newest row."""
     begin = 0
     while begin < len(rows):
         stop = min(begin + most, len(rows))

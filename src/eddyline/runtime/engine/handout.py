@@ -27,7 +27,7 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.join_slice import JoinSlice
-from eddyline.operators.join.pieces import in_pieces
+from eddyline.operators.join.pieces import cut, in_pieces
 from eddyline.operators.join.policy import Schedule
 from eddyline.operators.join.probing.expansion import Expansion, Roll
 from eddyline.operators.sharing.filter_group import Bundle
@@ -212,10 +212,14 @@ class HandOut:
         now = perf_counter if self.responses is None else self.responses.clock.now
         for portion in schedule.run(moment, now, partial(self._worked, group)):
             queries = tuple(by_slot[slot] for slot in portion.slots)
+            self._note_held(len(portion.rows))
             # Decided by the whole group, so that all results of a query go one way.
             if len(members) < self.tuning.sharing.many_queries:
-                for query in queries:
-                    self._hand(query, portion.rows, outcome)
+                whole = not all(query.takes_parts for query in queries)
+                for part in [portion.rows] if whole else cut(portion.rows, self.tuning.results_held):
+                    for query in queries:
+                        self._hand(query, part, outcome)
+                    self.part_with(outcome)
             else:
                 seating = self._seated(group, queries)
                 if portion.rows.words is None and all(query.stop is None for query in queries):
@@ -241,6 +245,7 @@ class HandOut:
     def _hand_shares(self, seating: _Seating, ranks: range, outcome: Outcome) -> int:
         began = perf_counter()
         made = seating.into.made
+        self._note_held(made)
         shares = seating.into.shares(ranks.start, len(ranks)).until([query.stop for query in seating.queries])
         seconds = (perf_counter() - began) / len(seating.queries)
         for query in seating.queries:
