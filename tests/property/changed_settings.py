@@ -4,7 +4,8 @@ kills.
 Answer   `JOB` has joins, filters, windows of rows, aggregates, derived streams, JOIN LATEST, outer joins, patterns,
          templates, rankings and punctuations. `random_epochs` draws its rows. `lived` runs the job through pipelines
          that are written down and opened again, each under other settings; `answers` makes results comparable.
-Limits   Settings stand before the job as SET statements. Rows of one epoch come at once.
+Limits   Settings stand before the job as SET statements; one that is called `query.setting` stands in WITH of
+         that query. Rows of one epoch come at once.
 """
 
 from __future__ import annotations
@@ -134,18 +135,23 @@ def job_text(
     queries: Sequence[str] = tuple(QUERIES), settings: Mapping[str, object] | None = None, folder: str = "."
 ) -> str:
     wishes = dict(settings or {})
-    own: dict[str, str] = {}
+    own: dict[str, dict[str, object]] = {name: {} for name in queries}
+    for name in [name for name in wishes if "." in name]:
+        query, setting = name.split(".")
+        own.get(query, {})[setting] = wishes.pop(name)
     if str(wishes.get("plan")).startswith("("):
         # A tree is one for the query that has its references.
-        own["three"] = f" WITH (plan = '{wishes.pop('plan')}')"
+        own.get("three", {})["plan"] = wishes.pop("plan")
     if "propagate" in wishes:
-        own |= dict.fromkeys(ANNOUNCING, f" WITH (propagate = '{wishes.pop('propagate')}')")
+        for name in {*ANNOUNCING} & {*queries}:
+            own[name]["propagate"] = wishes["propagate"]
+        del wishes["propagate"]
     options = "".join(f"SET {name} = '{value}';\n" for name, value in wishes.items())
-    return (
-        options
-        + STREAMS.replace("{folder}", folder)
-        + "".join(f"CREATE QUERY {n}{own.get(n, '')} AS {QUERIES[n]};\n" for n in queries)
+    said = {name: ", ".join(f"{setting} = '{value}'" for setting, value in mine.items()) for name, mine in own.items()}
+    made = (
+        f"CREATE QUERY {name}{f' WITH ({said[name]})' if said[name] else ''} AS {QUERIES[name]};\n" for name in queries
     )
+    return options + STREAMS.replace("{folder}", folder) + "".join(made)
 
 
 def random_epochs(rng: Random, rows: int = 160, epochs: int = 8) -> list[Rows]:

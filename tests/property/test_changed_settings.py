@@ -12,6 +12,7 @@ import pytest
 
 from eddyline.settings import OPTIONS, Settings
 from tests.property.changed_settings import ANNOUNCING, QUERIES, Life, answers, differing, lived, random_epochs
+from tests.property.world_runs import NEUTRAL
 from tests.seeds import cases, first_seed
 
 FIRST = first_seed(2_310_000)
@@ -84,6 +85,22 @@ def test_every_setting_is_of_one_kind() -> None:
         assert plain <= tried, f"{name}: {sorted(plain - tried)} is not tried"
 
 
+def test_random_worlds_change_every_such_setting() -> None:
+    assert {*NEUTRAL} == {*NEVER}
+    for name, values in NEVER.items():
+        own = {str(value) for value in values if not str(value).startswith(("(", "imp("))}
+        missing = own - set(map(str, NEUTRAL[name]))
+        # Numbers of rows, seconds and seeds are tried by some of their values.
+        assert not missing or name in (
+            "epoch_rows",
+            "purge",
+            "seed",
+            "most_results",
+            "output_seconds",
+            "checkpoint_seconds",
+        ), name
+
+
 def check(seed: int, settings: Sequence[dict[str, object]], queries: Sequence[str], rows: int = 160) -> None:
     epochs = random_epochs(Random(seed), rows, len(settings))
     right = lived(epochs, [{}] * len(settings), queries)
@@ -102,8 +119,13 @@ def test_a_setting_that_changes_between_two_runs(name: str, value: object) -> No
 
 
 def random_settings(rng: Random, most: int = 6) -> dict[str, object]:
-    chosen = rng.sample(sorted(NEVER), rng.randint(0, most))
-    return {name: rng.choice(NEVER[name]) for name in chosen}
+    """Some settings of all queries, and at times others of some queries only."""
+    chosen = {name: rng.choice(NEVER[name]) for name in rng.sample(sorted(NEVER), rng.randint(0, most))}
+    if rng.random() < 0.5:
+        alone = [name for name in sorted(NEVER) if name != "plan"]
+        for query in rng.sample(sorted(QUERIES), rng.randint(1, 20)):
+            chosen |= {f"{query}.{name}": rng.choice(NEVER[name]) for name in rng.sample(alone, rng.randint(1, 3))}
+    return chosen
 
 
 @pytest.mark.property

@@ -41,7 +41,7 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "heralds": ("auto", "on", "off"),
     "punctuations": ("on", "off"),
     "purge": ("auto", "eager", 1, 3),
-    "template_index": ("auto", "scan", "imp"),
+    "template_index": ("auto", "scan", "imp", "hash(k)"),
     "template_tuning": ("on", "off"),
     "template_batch": ("on", "off"),
     "constraints": ("prune", "check"),
@@ -50,6 +50,9 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "output_seconds": (0, 2),
     "checkpoint_seconds": (0, 5),
     "epoch_rows": (1, 3, 20_000, 20_000),
+    "most_results": (1, 20, 1_000_000),
+    "cpu_budget": ("none", "1000 cores"),
+    "memory_budget": ("none", "900 GB"),
 }
 
 

@@ -87,6 +87,30 @@ def test_queries_that_are_refused_or_warned_of(begun: Path) -> None:
         ran(begun, "SET unsatisfiable = 'error';", never)
 
 
+def test_rows_that_lie_on_disk_from_another_run_on(tmp_path: Path) -> None:
+    """Rows go to disk in the second run and come back in the third: results are those of one run."""
+
+    def rows(stream: str, run: int) -> list[str]:
+        keys = range(6_000) if stream == "a" else range(run, 6_000, 3)
+        return [f"{k},{'x' * 200}{k},2024-01-01 00:00:{10 * run + int(stream == 'b') + 1:02}" for k in keys]
+
+    short = PAIRS.replace("1 HOUR", "1 MINUTE").replace("a.k,", "a.v AS w,")
+    spilling, found, spilled = "SET memory_budget = '500 KB'; SET over_budget = 'spill';", [], []
+    for run, settings in enumerate(("", spilling, "")):
+        lines(tmp_path, "a", run, *rows("a", run))
+        lines(tmp_path, "b", run, *rows("b", run))
+        with Session(checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out")) as session:
+            session.execute(settings + JOB.format(tmp_path, short))
+            session.run(once=True)
+            spilled.append(sum(session.stats()["spilled_bytes"].values()))
+        found.append(
+            sum(parquet.read_table(path).num_rows for _, _, path in result_files(str(tmp_path / "out" / "pairs")))
+        )
+    # Each key of b comes once, and meets the rows of a of all runs.
+    assert found == [2_000, 2 * 4_000, 3 * 6_000]
+    assert spilled[0] == spilled[2] == 0 < spilled[1]
+
+
 def test_a_lease_ends_the_files_of_a_query(begun: Path) -> None:
     lines(begun, "b", 1, "1,one,2024-01-01 00:00:05")
     assert ran(begun, queries=PAIRS.replace("AS", "WITH (lease = 600) AS", 1)) == []

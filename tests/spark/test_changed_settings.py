@@ -12,7 +12,7 @@ import pytest
 
 from eddyline import Session
 from tests.property.changed_settings import NAMES, QUERIES, answers, differing, job_text, lived, random_epochs
-from tests.property.test_changed_settings import random_settings
+from tests.property.test_changed_settings import FEW, NEVER, random_settings
 from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated
 
@@ -50,6 +50,28 @@ def test_drivers_that_start_again_under_other_settings(tmp_path: Path, number: i
     wrong = differing(answers(found), expected)
     assert not wrong, f"seed {FIRST + number}:\n" + "\n".join(wrong)
     assert len(expected) > len(QUERIES) - 2 and sum(map(len, expected.values())) > len(QUERIES)
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_every_value_of_a_setting_between_two_starts(tmp_path: Path, name: str) -> None:
+    """A driver starts under the default, then under each value in turn, then under the default again."""
+    rng = Random(f"{FIRST} {name}")
+    parquet.write_table(NAMES, tmp_path / "names.parquet")
+    queries = ("table_of", "three", *rng.sample(FEW, 4))
+    starts = [{}, *({name: value} for value in NEVER[name]), {}]
+    epochs = random_epochs(rng, 20 * len(starts), len(starts))
+    right = lived(epochs, [{}] * len(epochs), queries)
+    job = Simulated(job_text(queries, {}, str(tmp_path)), str(tmp_path / "state"), rng.choice((1, 2, 3)), rng)
+    for settings, rows in zip(starts, epochs, strict=True):
+        job.start(job_text(queries, settings, str(tmp_path)))
+        job.run(rows)
+    job.run(closing=True)
+    found = {query: [sink.table()] for query, sink in job.sinks.items()}
+    job.close()
+    expected = {query: rows for query, rows in answers(right.found).items() if query in found}
+    wrong = differing(answers(found), expected)
+    assert not wrong, "\n".join(wrong)
+    assert {*queries} <= {*found} and sum(map(len, expected.values())) > len(queries)
 
 
 JOB = """
