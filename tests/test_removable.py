@@ -62,6 +62,8 @@ FEATURES = {
         ("operators/join/scheduling",),
         {REGISTRY: ("from eddyline.operators.join.scheduling.", "shared_schedules"), **option("scheduler")},
     ),
+    # The setting stays: filters and templates have zones too.
+    "zones": Feature(("operators/join/zones",), {REGISTRY: ("from eddyline.operators.join.zones.", "zone_skipping")}),
     "sharing of probes": Feature(
         ("operators/join/sharing",),
         {REGISTRY: ("from eddyline.operators.join.sharing.", "shared_probes", "last_probes")},

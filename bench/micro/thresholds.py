@@ -27,8 +27,8 @@ from eddyline.kernels.joins import zones
 from eddyline.kernels.joins.probe import ProbeKeys
 from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expressions.expression import Call, ColumnRef, Literal
+from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.zones import policy
-from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.worth import Worth
 from eddyline.settings import Settings

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eddyline import Session
-from eddyline.operators.join.zones.partners import missed
+from eddyline.operators.join.demand.partners import missed
 from eddyline.operators.worth import Worth
 from eddyline.settings import Settings
 from eddyline.tuning import ZoneTuning

@@ -230,7 +230,7 @@ FAULTS = (
     ),
     Fault(
         "zones that touch do not meet",
-        "operators/join/zones/partners.py",
+        "operators/join/demand/partners.py",
         "ends[np.maximum(at, 1) - 1] >= low",
         "ends[np.maximum(at, 1) - 1] > low",
         ("property/test_zones.py",),

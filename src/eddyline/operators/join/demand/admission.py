@@ -19,9 +19,9 @@ from typing import Any
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.edge import Edge
 from eddyline.operators.join.demand.mns import DemandCondition, links_between
+from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.tuning import DemandTuning
 
 

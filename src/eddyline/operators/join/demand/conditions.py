@@ -14,9 +14,9 @@ import numpy as np
 
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.mns import DemandCondition, links_between
+from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.state.columns import Ints
 
 

@@ -30,9 +30,9 @@ from eddyline.model.joining import Equality
 from eddyline.model.window import FOREVER
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.counters import Counters
+from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.probing.modes import Probe
-from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 

@@ -31,6 +31,7 @@ from eddyline.operators.join.demand.conditions import Conditions
 from eddyline.operators.join.demand.edge import Edge
 from eddyline.operators.join.demand.holding import HoldingBack
 from eddyline.operators.join.demand.novelty import Novelty
+from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.demand.resuming import Resuming
 from eddyline.operators.join.demand.stored import by_rows, not_stored
 from eddyline.operators.join.demand.weighing import Weighing
@@ -38,7 +39,6 @@ from eddyline.operators.join.inputs import Input, NodeInput
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, NodeOutput
 from eddyline.operators.join.probing.modes import Modes, Probe
-from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.tuning import DemandTuning
 
 

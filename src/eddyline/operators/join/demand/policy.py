@@ -20,11 +20,11 @@ from eddyline.operators.join.demand.admission import Admission
 from eddyline.operators.join.demand.control import targets_of
 from eddyline.operators.join.demand.node_demand import NodeDemand
 from eddyline.operators.join.demand.novelty import Novelty
+from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, WatchedEdge
 from eddyline.operators.join.probing.modes import Modes, Probe
-from eddyline.operators.join.zones.partners import PartnerZones
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
 
