@@ -174,6 +174,31 @@ def test_a_row_with_very_many_results_warns_once_with_query_and_key(
     assert said == [f"query q{number}: {made}" for number in range(copies)]
 
 
+@pytest.mark.parametrize(
+    ("sql", "whose"),
+    [
+        (f"CREATE QUERY q AS SELECT v FROM (SELECT a.v FROM {KEYED} WHERE a.k = b.k) AS x", "query q"),
+        ("CREATE QUERY q AS SELECT a.v FROM a [RANGE 1 HOUR] LEFT JOIN b [RANGE 1 HOUR] ON a.k = b.k", "query q"),
+        (
+            "CREATE QUERY q AS SELECT a.k, COUNT(*) AS n FROM a [RANGE 1 HOUR] LEFT JOIN b [RANGE 1 HOUR] ON a.k = b.k"
+            " GROUP BY a.k EMIT EVERY 1 MINUTE",
+            "query q",
+        ),
+        (f"CREATE STREAM d AS SELECT a.v FROM {KEYED} WHERE a.k = b.k; CREATE QUERY q AS SELECT v FROM d", "stream d"),
+    ],
+    ids=["subquery", "outer", "aggregate", "stream"],
+)
+def test_the_warning_names_what_the_user_has_written(sql: str, whose: str, caplog: pytest.LogCaptureFixture) -> None:
+    session = opened(Tuning(), keep_results=False, most_results="100")
+    session.execute(sql)
+    for name, count, start in (("a", 300, 0), ("b", 2, 1_000)):
+        ts = pa.array(np.arange(count) + start, pa.timestamp("us"))
+        session.push(name, pa.table({"k": np.full(count, 7), "v": np.arange(count), "ts": ts}))
+    session.run(once=True)
+    said = [record.getMessage() for record in caplog.records if record.name == "eddyline.results"]
+    assert said == [f"{whose}: one row of stream b with k = 7 makes 300 results; most_results is 100"]
+
+
 def test_the_count_is_that_of_all_pieces_of_a_row(caplog: pytest.LogCaptureFixture) -> None:
     session = opened(Tuning(results_held=64), keep_results=False, most_results="300")
     session.query("q", QUERIES["pairs"])

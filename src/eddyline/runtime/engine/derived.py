@@ -76,6 +76,18 @@ class DerivedStreams:
         name = None if query.feeds is None else query.feeds.name
         return any(name in standing.unit.streams for standing in self.pipeline.queries.values())
 
+    def whose(self, query: BoundQuery) -> str:
+        """What its user calls a query: a part of one has the name of the whole, and a maker that of its stream."""
+        while query.feeds is not None:
+            name = query.feeds.name
+            if not name.startswith("_"):
+                return f"stream {name}"
+            readers = [one.query for one in self.pipeline.queries.values() if name in one.unit.streams]
+            if not readers:
+                break
+            query = readers[0]
+        return f"query {query.name}"
+
     # -- an epoch
 
     def depths(self) -> dict[str, int]:

@@ -22,7 +22,7 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.query import OutputColumn
+from eddyline.model.query import BoundQuery, OutputColumn
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
@@ -64,6 +64,9 @@ class HandOut:
         #: the warning.
         self.crowds: list[Crowd] = []
         self.warn: Callable[[str, str], None] = lambda _, text: log.warning("%s", text)
+        #: What a user calls a query: that of a part of a query is the whole one.
+        self.whose: Callable[[BoundQuery], str] = lambda query: f"query {query.name}"
+        self._warned: set[str] = set()
         #: Rows of results in the outcome of the epoch at hand, and the most that were there or under way at once.
         self.held = 0
         self.peak_held = 0
@@ -93,6 +96,7 @@ class HandOut:
 
     def dropped(self, query: StandingQuery) -> None:
         self.changed(query.group)
+        self._warned.discard(self.whose(query.query))
         if self.responses is not None:
             self.responses.drop(query.name)
 
@@ -131,7 +135,11 @@ class HandOut:
         made = self._deliver(group, members, moment, ranks, outcome)
         while self.crowds:
             crowd = self.crowds.pop()
-            self.warn(crowd.lowered.query.name, crowd.told())
+            whose = self.whose(crowd.lowered.query)
+            text = crowd.told(whose)
+            if whose not in self._warned:
+                self._warned.add(whose)
+                self.warn(whose, text)
         return made
 
     def _deliver(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:

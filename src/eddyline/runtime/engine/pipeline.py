@@ -86,6 +86,7 @@ class Pipeline:
         self.versions = TableVersions(self)
         self.planner = Planner(self)
         self.derived = DerivedStreams(self)
+        self.handout.whose = self.derived.whose
         self.spilling = Spilling(self)
         self.triggers = PipelineTriggers(self)
         for stream in sorted(streams, key=lambda s: s.position):
