@@ -1,7 +1,7 @@
 """Numbers of `tuning.py` that say how much is done at once, each measured around its value.
 
-Answer   `parquet_rows`: CPU to read a parquet file in batches of a number of rows. `dense`: CPU to find distinct words
-         by an array and by sorting, by places per word. `most_chunks`: CPU of slices of an event book whose payload is
+Answer   `parquet_rows`: CPU to read a parquet file in batches of a number of rows. `dense`: CPU to find distinct keys
+         by an array and by sorting, by places per key. `most_chunks`: CPU of slices of an event book whose payload is
          put together after a number of chunks. `small_bytes`: CPU to write results into the journal first and into a
          file later, and into a file at once, by size.
 Limits   CPU time of this process, the least of a few rounds that take turns.
@@ -78,11 +78,11 @@ def parquet_rows() -> None:
 
 
 def dense() -> None:
-    """Per number of places for each word, the array against the sort; below 1 the array is faster."""
-    for words in (1_000, 20_000):
+    """Per number of places for each key, the array against the sort; below 1 the array is faster."""
+    for keys in (1_000, 20_000):
         ratios = {}
         for places in (1, 2, 4, 8, 16, 32, 64):
-            drawn = np.random.default_rng(2).integers(0, words * places, words)
+            drawn = np.random.default_rng(2).integers(0, keys * places, keys)
 
             def by_array(drawn: np.ndarray = drawn) -> np.ndarray:
                 low = int(drawn.min())
@@ -96,7 +96,7 @@ def dense() -> None:
             found = _turns({by.__name__: partial(_often, by) for by in (by_array, by_sorting)})
             ratios[places] = found["by_array"] / found["by_sorting"]
         print(
-            f"dense, {words} words: array / sort "
+            f"dense, {keys} keys: array / sort "
             + ", ".join(f"{places} places {ratio:.2f}" for places, ratio in ratios.items())
         )
 

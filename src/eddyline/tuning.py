@@ -184,7 +184,7 @@ class TemplateTuning:
     #: requests per 1,024 rows, 64 takes 1.04 and 1.00 of the time of the best of 4 to 128, and 16 takes 1.00 and 1.18
     #: (`python -m bench.micro thresholds`).
     least_piece: int = 64
-    #: Rows whose key words are worked out at a time. A bound of memory.
+    #: Rows whose keys are worked out at a time. A bound of memory.
     portion: int = 1 << 18
     #: Whether the finest groups of the whole window are kept where requests ask for them, if they are at most this part
     #: of its rows: fewer groups than rows are what it lives on. Nine requests per 500 rows take 0.62 of the time from
@@ -272,9 +272,9 @@ class PunctuationTuning:
     #: An aggregate does not look for finished groups before it has this number of them. A bound of memory: 64 groups
     #: take a few kB.
     least_groups: int = 64
-    #: Words count as dense where an array from the least to the greatest has at most this many places for each of them.
-    #: With 20,000 words such an array takes 0.07 of the time of sorting them at 8 places per word, and still 0.23 at 64
-    #: (`python -m bench.micro sizes`); the bound is one of memory, 64 bytes per word.
+    #: Keys count as dense where an array from the least to the greatest has at most this many places for each of them.
+    #: With 20,000 keys such an array takes 0.07 of the time of sorting them at 8 places per key, and still 0.23 at 64
+    #: (`python -m bench.micro sizes`); the bound is one of memory, 64 bytes per key.
     dense: int = 8
     #: Keys of new rows are put together, each once, when they lie in more pieces than this. A bound of memory.
     most_pieces: int = 32

@@ -41,13 +41,13 @@ def test_held_looks_at_ids_and_ages() -> None:
 
 def test_probe_wanted_is_probe_and_then_ask() -> None:
     rng = np.random.default_rng(3)
-    for own_words, other_words, own_first in ((1, 1, True), (1, 2, False), (2, 2, True), (2, 1, False)):
+    for own_width, other_width, own_first in ((1, 1, True), (1, 2, False), (2, 2, True), (2, 1, False)):
         stored, asked_rows, probing = 300, 200, 90
         keys = rng.integers(0, 9, stored)
         order, dead = np.arange(stored), np.arange(stored)
         other = [rng.integers(0, 4, stored) for _ in range(2)]
         own = [rng.integers(0, 4, probing) for _ in range(2)]
-        parts = [rng.integers(0, 4, asked_rows) for _ in range(own_words + other_words)]
+        parts = [rng.integers(0, 4, asked_rows) for _ in range(own_width + other_width)]
         asked_keys, asked_dead = combined(parts), np.arange(asked_rows)
         heads, back = chains(keys)
         asked_heads, asked_back = chains(asked_keys)
@@ -58,12 +58,12 @@ def test_probe_wanted_is_probe_and_then_ask() -> None:
             probe.ChainedRows(heads, back, keys, order, dead, 0, 0, True),
         )
         left, right, _, refused = bloom.probe_wanted(
-            asking, rows, bloom.PairKey(own[0], own[own_words - 1], own_words, other[0], other[other_words - 1], other_words, own_first),
+            asking, rows, bloom.PairKey(own[0], own[own_width - 1], own_width, other[0], other[other_width - 1], other_width, own_first),
             asked_floor, bloom.ProbedStore(asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
         )  # fmt: skip
         plain_left, plain_right, _ = probe.probe_chains(asking, rows)
-        mine = [own[n][plain_left] for n in range(own_words)]
-        theirs = [other[n][plain_right] for n in range(other_words)]
+        mine = [own[n][plain_left] for n in range(own_width)]
+        theirs = [other[n][plain_right] for n in range(other_width)]
         words = combined([*mine, *theirs] if own_first else [*theirs, *mine])
         wanted = [
             bool(((asked_keys == w) & (asked_dead >= asked_floor[o])).any())

@@ -61,9 +61,9 @@ def test_equal_bytes_have_one_id() -> None:
     hashes, begins, sizes = (np.zeros(16, np.int64) for _ in range(3))
     arena, used = np.zeros(64, np.uint8), np.zeros(1, np.int64)
     ids = np.zeros(len(texts), np.int64)
-    words = hash_strings(offsets, data)
+    encoded = hash_strings(offsets, data)
     known = group.Interned(heads, following, hashes, begins, sizes, arena, used, free, free_count)
-    done = group.intern(known, group.Strings(words, offsets, data, ALL), 0, ids)
+    done = group.intern(known, group.Strings(encoded, offsets, data, ALL), 0, ids)
     assert done == len(texts)
     assert [texts.index(t) for t in texts] == [ids.tolist().index(i) for i in ids.tolist()]
     packed_offsets, packed = group.gather_bytes(begins, sizes, arena, ids)
@@ -85,24 +85,24 @@ def test_heaps_know_the_extreme_whatever_leaves(largest: bool, texts: tuple[np.n
     assert sorted(NAMES) == NAMES
     rng = Random(2 + largest)
     lowest = -20 if texts is None else 0
-    roots, words, links = np.full(3, -1, np.int64), np.zeros(200, np.int64), np.zeros((200, 3), np.int32)
+    roots, encoded, links = np.full(3, -1, np.int64), np.zeros(200, np.int64), np.zeros((200, 3), np.int32)
     live: dict[int, tuple[int, int]] = {}
     for _ in range(400):
         free = [s for s in range(200) if s not in live]
         slots = np.array(rng.sample(free, min(len(free), rng.randrange(9))), np.int64)
         codes = np.array([rng.randrange(3) for _ in slots], np.int64)
-        words[slots] = [rng.randrange(lowest, lowest + 40) for _ in slots]
-        live.update({s: (c, int(words[s])) for s, c in zip(slots.tolist(), codes.tolist(), strict=True)})
-        heaps.insert(roots, codes, slots, words, links, ALL, largest, texts)
+        encoded[slots] = [rng.randrange(lowest, lowest + 40) for _ in slots]
+        live.update({s: (c, int(encoded[s])) for s, c in zip(slots.tolist(), codes.tolist(), strict=True)})
+        heaps.insert(roots, codes, slots, encoded, links, ALL, largest, texts)
         gone = np.array(rng.sample(sorted(live), rng.randrange(min(len(live), 9) + 1)), np.int64)
         heaps.remove(
-            roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, words, links, ALL, largest, texts
+            roots, np.array([live[s][0] for s in gone.tolist()], np.int64), gone, encoded, links, ALL, largest, texts
         )
         for s in gone.tolist():
             del live[s]
         for code in range(3):
             values = [v for c, v in live.values() if c == code]
-            assert (int(words[roots[code]]) if roots[code] >= 0 else None) == (
+            assert (int(encoded[roots[code]]) if roots[code] >= 0 else None) == (
                 (max if largest else min)(values) if values else None
             )
 

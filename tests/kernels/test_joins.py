@@ -13,12 +13,12 @@ from eddyline.state.store import Store
 from tests.oracle import kernels_joins as slow
 
 
-def words_of(rows: list[slow.Row], width: int) -> np.ndarray:
-    words = np.zeros((len(rows), width), np.uint64)
+def lineage_of(rows: list[slow.Row], width: int) -> np.ndarray:
+    lineage = np.zeros((len(rows), width), np.uint64)
     for at, row in enumerate(rows):
         for query in row.queries:
-            words[at, query // 64] |= np.uint64(1) << np.uint64(query % 64)
-    return words
+            lineage[at, query // 64] |= np.uint64(1) << np.uint64(query % 64)
+    return lineage
 
 
 class Joined:
@@ -37,13 +37,13 @@ class Joined:
         self.index = self.store.add_index("key")
         self.store.add_mark("words", np.uint64, self.width + 1)
         marks = {"key": [r.key for r in old], "seq": order, "ts": times, "num": [r.number for r in old]}
-        words = np.concatenate([words_of(old, self.width), np.zeros((rows, 1), np.uint64)], axis=1)
+        lineage = np.concatenate([lineage_of(old, self.width), np.zeros((rows, 1), np.uint64)], axis=1)
         self.store.append(
-            rows, {}, {**{name: np.array(values, np.int64) for name, values in marks.items()}, "words": words}
+            rows, {}, {**{name: np.array(values, np.int64) for name, values in marks.items()}, "words": lineage}
         )
         self.store.forget_before(int(rng.integers(0, rows + 1)))
         self.stored = {at: row for at, row in enumerate(old) if at >= self.store.first}
-        self.words = np.ascontiguousarray(self.store.marks["words"][:, : self.width])
+        self.lineage = np.ascontiguousarray(self.store.marks["words"][:, : self.width])
         asked = int(rng.integers(0, 40))
         limits = np.sort(rng.integers(0, 2 * rows + 2, asked))
         clocks = [times[min(limit // 2, rows - 1)] + 3 if rows else 3 for limit in limits.tolist()]
@@ -76,7 +76,7 @@ def test_shares_of_chains(seed: int) -> None:
         limits,
         case.column("ts"),
         case.column("number"),
-        words_of(case.probing, case.width),
+        lineage_of(case.probing, case.width),
         1,
         True,
     )
@@ -87,7 +87,7 @@ def test_shares_of_chains(seed: int) -> None:
         store.marks["seq"],
         store.marks["ts"],
         store.marks["num"],
-        case.words,
+        case.lineage,
         1,
         store.base,
         store.first,
@@ -127,18 +127,18 @@ def test_shares_of_chains(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_shares_of_words(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    words = rng.integers(0, 2**63, (int(rng.integers(0, 20)), 2)).astype(np.uint64)
+    lineage = rng.integers(0, 2**63, (int(rng.integers(0, 20)), 2)).astype(np.uint64)
     place_of = np.where(rng.random(128) < 0.5, np.arange(128), -1)
     place, left = np.empty(1, np.int64), np.empty(1, np.int64)
     made = at = 0
-    while at < len(words):
-        made, at = sharing.expand_words(place, left, made, 5, at, words, place_of)
+    while at < len(lineage):
+        made, at = sharing.expand_lineage(place, left, made, 5, at, lineage, place_of)
         place, left = (np.concatenate([column[:made], np.empty(256, np.int64)]) for column in (place, left))
     expected = [
         (b, 5 + o)
-        for o in range(len(words))
+        for o in range(len(lineage))
         for b in range(128)
-        if int(words[o, b // 64]) >> (b % 64) & 1 and place_of[b] >= 0
+        if int(lineage[o, b // 64]) >> (b % 64) & 1 and place_of[b] >= 0
     ]
     assert list(zip(place[:made].tolist(), left[:made].tolist(), strict=True)) == expected
 

@@ -56,21 +56,21 @@ def test_a_key_is_held_while_a_row_of_it_lives(seed: int) -> None:
     rows = int(rng.integers(0, 400))
     gone = int(rng.integers(0, rows + 1))
     store, key, _, ts = filled(rng, rows, int(rng.integers(1, 30)), gone)
-    words, least = rng.integers(0, 35, 60), rng.integers(-5, 55, 60)
+    keys, least = rng.integers(0, 35, 60), rng.integers(-5, 55, 60)
     dropped = np.flatnonzero(rng.random(rows) < 0.3)
     store.drop(dropped)
     left = [row for row in range(min(gone, rows), rows) if row not in dropped]
     expected = [
-        any(key[row] == word and ts[row] >= bound for row in left) for word, bound in zip(words, least, strict=True)
+        any(key[row] == one and ts[row] >= bound for row in left) for one, bound in zip(keys, least, strict=True)
     ]
     for in_time_order in (True, False):
-        assert probe.held(words, least, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
+        assert probe.held(keys, least, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist() == expected
 
 
 @pytest.mark.parametrize("apart", [1, 1024])
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int) -> None:
-    """Words that lie 1,024 apart take each other's place among the words that the kernel keeps at hand."""
+    """Keys that lie 1,024 apart take each other's place among the keys that the kernel keeps at hand."""
     rng = np.random.default_rng(seed)
     rows = int(rng.integers(0, 400))
     gone = int(rng.integers(0, rows + 1))
@@ -78,7 +78,7 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
     dropped = np.flatnonzero(rng.random(rows) < 0.5)
     store.drop(dropped)
     left = [row for row in range(min(gone, rows), rows) if row not in dropped]
-    words, ranks, times, span = (
+    keys, ranks, times, span = (
         rng.integers(0, 40, 60) * apart,
         np.arange(100, 160),
         rng.integers(0, 60, 60),
@@ -90,16 +90,16 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
         rng.integers(90, 170, seed % 8),
     )
     old, later = ([(low * apart, high * apart) for low, high in spans] for spans in (old, later))
-    asked = probe.ProbeMarks(words, ranks, times, 7)
+    asked = probe.ProbeMarks(keys, ranks, times, 7)
     ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
     shut = probe.Shut(*ends, 15, places)
     ids = np.sort(rng.choice(60, 40, replace=False)) + 7
     expected = []
     for at in (ids - 7).tolist():
-        word = int(words[at])
-        closed = any(low <= word <= high for low, high in (*old, *later))
-        closed = closed or (15 <= word < 15 + len(places) and places[word - 15] <= ranks[at])
-        expected.append(closed and not any(key[row] == word and ts[row] >= times[at] - span for row in left))
+        one = int(keys[at])
+        closed = any(low <= one <= high for low, high in (*old, *later))
+        closed = closed or (15 <= one < 15 + len(places) and places[one - 15] <= ranks[at])
+        expected.append(closed and not any(key[row] == one and ts[row] >= times[at] - span for row in left))
     for in_time_order in (True, False):
         assert (
             probe.unmet(ids, asked, span, shut, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist()
@@ -113,18 +113,17 @@ def test_words_are_shut_that_lie_in_intervals_or_have_a_place(seed: int) -> None
     spans, never = [[(2, 5), (9, 9), (20, 24)][: seed % 4], [(12, 13), (30, 36)][: seed % 3]], 1_000
     places = np.where(rng.random(seed % 8) < 0.5, never, rng.integers(90, 170, seed % 8))
     ends = [np.array([span[at] for span in some], np.int64) for some in spans for at in (0, 1)]
-    words = rng.integers(-3, 40, 80)
-    expected = [any(low <= word <= high for some in spans for low, high in some) for word in words.tolist()]
+    keys = rng.integers(-3, 40, 80)
+    expected = [any(low <= one <= high for some in spans for low, high in some) for one in keys.tolist()]
     expected = [
-        closed or (15 <= word < 15 + len(places) and places[word - 15] < never)
-        for closed, word in zip(expected, words.tolist(), strict=True)
+        closed or (15 <= one < 15 + len(places) and places[one - 15] < never)
+        for closed, one in zip(expected, keys.tolist(), strict=True)
     ]
     left_out = rng.random(80) < 0.3
     shut = probe.Shut(*ends, 15, places)
-    assert probe.shut_rows(words, np.empty(0, np.bool_), shut, never).tolist() == np.flatnonzero(expected).tolist()
+    assert probe.shut_rows(keys, np.empty(0, np.bool_), shut, never).tolist() == np.flatnonzero(expected).tolist()
     assert (
-        probe.shut_rows(words, left_out, shut, never).tolist()
-        == np.flatnonzero(np.array(expected) & ~left_out).tolist()
+        probe.shut_rows(keys, left_out, shut, never).tolist() == np.flatnonzero(np.array(expected) & ~left_out).tolist()
     )
 
 

@@ -15,8 +15,8 @@ import pytest
 from eddyline import Session
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, DataType, decimal
 from eddyline.operators.aggregate.accumulators.accumulators import Distinct, FloatSums
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
-from eddyline.operators.aggregate.accumulators.words import Words
 from eddyline.operators.aggregate.expiry import ExpiryQueue
 from eddyline.operators.expressions.evaluate import Issues
 
@@ -193,9 +193,9 @@ def test_distinct_is_group_by_all_columns() -> None:
 
 
 def test_texts_and_decimals_leave_their_groups() -> None:
-    words = ("pear", "apple", "beetroot", "elderberry", "fig")
+    encoded = ("pear", "apple", "beetroot", "elderberry", "fig")
     epochs: list[list[Row]] = [
-        [(at, word, Decimal(word.count("e")) - Decimal("1.25"))] for at, word in enumerate(words)
+        [(at, encoded, Decimal(encoded.count("e")) - Decimal("1.25"))] for at, encoded in enumerate(encoded)
     ]
     aggregates = "MIN(w) AS low, MAX(w) AS high, SUM(d) AS t, MIN(d) AS least"
     found = run(f"SELECT {aggregates} FROM s [RANGE 2 SECONDS]", "w STRING, d DECIMAL(6,2)", epochs)
@@ -241,9 +241,9 @@ def test_codes_and_slots_of_the_dead_are_given_out_again() -> None:
         aggregation = session.pipeline.queries["q"].aggregation  # type: ignore[union-attr]
         assert aggregation.capacity <= 2048
         assert aggregation.contributions.capacity <= 2048
-        aggregation.words._kept = -(10**6)
+        aggregation.encoder._kept = -(10**6)
         aggregation.sweep([])
-        assert aggregation.words.held <= 1100
+        assert aggregation.encoder.held <= 1100
         session.run(once=True)
         rows = [row for batch in session.queries["q"].results() for row in batch.to_pylist()]
         assert all(row["m"] == f"word {row['k']}" and row["d"] == 1 for row in rows if row["_op"] == "+")
@@ -254,10 +254,10 @@ def test_codes_and_slots_of_the_dead_are_given_out_again() -> None:
 
 
 def test_sums_of_distinct_values_follow_first_and_last_occurrence() -> None:
-    kept = Distinct(FloatSums(True, DOUBLE, Words()), False, DOUBLE, Words())
+    kept = Distinct(FloatSums(True, DOUBLE, ValueEncoder()), False, DOUBLE, ValueEncoder())
     kept.reserve(4)
     codes = np.array([1, 1, 1, 2], np.int64)
-    values, valid = Words().encode(pa.array([2.0, 2.0, 5.0, None]), DOUBLE)
+    values, valid = ValueEncoder().encode(pa.array([2.0, 2.0, 5.0, None]), DOUBLE)
 
     def read(function: str) -> list[object]:
         return list(kept.read(function, np.array([1, 2]), Issues()).to_pylist())
@@ -326,15 +326,15 @@ def test_touched_codes_are_given_once() -> None:
     ],
 )
 def test_words_and_back(kind: DataType, values: list[object]) -> None:
-    words = Words()
+    encoder = ValueEncoder()
     array = pa.array(values, kind.arrow)
-    codes, valid = words.encode(array, kind)
-    assert words.decode(codes, valid, kind).to_pylist() == array.to_pylist()
+    codes, valid = encoder.encode(array, kind)
+    assert encoder.decode(codes, valid, kind).to_pylist() == array.to_pylist()
     there = [(v, int(c)) for v, c in zip(values, codes, strict=True) if v is not None]
     if kind not in (STRING, decimal(20, 3)):
         assert sorted(there, key=lambda p: p[0]) == sorted(there, key=lambda p: p[1])  # type: ignore[arg-type, return-value]
-    ids, offsets, data = words.saved()
-    other = Words()
+    ids, offsets, data = encoder.saved()
+    other = ValueEncoder()
     other.restore(ids, offsets, data)
     assert other.decode(codes, valid, kind).to_pylist() == array.to_pylist()
     assert other.encode(array, kind)[0].tolist() == codes.tolist()
@@ -342,16 +342,16 @@ def test_words_and_back(kind: DataType, values: list[object]) -> None:
 
 def test_strings_are_forgotten_between_restarts_too() -> None:
     """A shard is restored again and again, each time after some strings: those that nothing names do not pile up."""
-    words, held = Words(), []
+    encoder, held = ValueEncoder(), []
     for part in range(12):
-        codes, _ = words.encode(pa.array([f"{part} {n}" for n in range(20_000)]), STRING)
-        if words.is_full:
-            words.sweep([codes])
-        saved, words = words.saved(), Words()
-        words.restore(*saved)
-        held.append(words.held)
+        codes, _ = encoder.encode(pa.array([f"{part} {n}" for n in range(20_000)]), STRING)
+        if encoder.is_full:
+            encoder.sweep([codes])
+        saved, encoder = encoder.saved(), ValueEncoder()
+        encoder.restore(*saved)
+        held.append(encoder.held)
     assert max(held) <= 4 * 20_000
-    assert words.decode(codes[:3], np.ones(3, np.bool_), STRING).to_pylist() == ["11 0", "11 1", "11 2"]
+    assert encoder.decode(codes[:3], np.ones(3, np.bool_), STRING).to_pylist() == ["11 0", "11 1", "11 2"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from eddyline import Session
 from eddyline.language import bind_script
 from eddyline.model.expressions.expression import Expression
 from eddyline.model.expressions.monotone import trend_of
-from eddyline.operators.aggregate.accumulators.words import Words
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
 from eddyline.operators.aggregate.buckets import FOREVER, Bucket, Ends
 from eddyline.operators.expressions.evaluate import Issues, compile_expression
 
@@ -78,9 +78,9 @@ def bound(text: str) -> Expression:
 def values_at(e: Expression, times: np.ndarray) -> np.ndarray:
     column = pa.array(times).cast(pa.timestamp("us"))
     values = column if not hasattr(e, "args") else compile_expression(e)({("s", "ts"): column}, len(times), Issues())
-    words, valid = Words().encode(values, e.type)
+    encoded, valid = ValueEncoder().encode(values, e.type)
     assert not len(valid) or valid.all()
-    return words
+    return encoded
 
 
 def some_times() -> np.ndarray:
@@ -99,17 +99,17 @@ def test_a_bucket_ends_with_the_last_microsecond_of_its_value(text: str) -> None
     e = bound(text)
     assert trend_of(e) is not None
     times = some_times()
-    words = values_at(e, times)
-    due = Ends(Bucket(0, e)).due(words)
+    encoded = values_at(e, times)
+    due = Ends(Bucket(0, e)).due(encoded)
     assert (due > times).all() and (due < FOREVER).all()
-    np.testing.assert_array_equal(values_at(e, due - 1), words)
-    assert (values_at(e, due) != words).all()
+    np.testing.assert_array_equal(values_at(e, due - 1), encoded)
+    assert (values_at(e, due) != encoded).all()
     # With a delay, and what is known already.
     ends = Ends(Bucket(0, e, 7))
-    np.testing.assert_array_equal(ends.due(words), due + 7)
-    np.testing.assert_array_equal(ends.due(words[::3]), due[::3] + 7)
+    np.testing.assert_array_equal(ends.due(encoded), due + 7)
+    np.testing.assert_array_equal(ends.due(encoded[::3]), due[::3] + 7)
     ends.forget(int(np.median(due)))
-    np.testing.assert_array_equal(ends.due(words[::3]), due[::3] + 7)
+    np.testing.assert_array_equal(ends.due(encoded[::3]), due[::3] + 7)
 
 
 @pytest.mark.parametrize("text", MONOTONE)
@@ -117,8 +117,8 @@ def test_values_follow_time(text: str) -> None:
     e = bound(text)
     trend = trend_of(e)
     assert trend is not None
-    words = values_at(e, np.sort(some_times()))
-    assert (words[1:] >= words[:-1]).all() if trend.rising else (words[1:] <= words[:-1]).all()
+    encoded = values_at(e, np.sort(some_times()))
+    assert (encoded[1:] >= encoded[:-1]).all() if trend.rising else (encoded[1:] <= encoded[:-1]).all()
 
 
 @pytest.mark.parametrize("text", OTHER)
@@ -131,9 +131,9 @@ def test_decades_before_the_year_zero_are_cut_towards_it() -> None:
     e = bound("date_trunc('decade', ts)")
     # In the year -15, which belongs to the bucket -10.
     at = np.array(["-0015-06-01"], "M8[us]").view(np.int64)
-    words = values_at(e, at)
-    due = Ends(Bucket(0, e)).due(words)
-    assert values_at(e, due - 1)[0] == words[0] != values_at(e, due)[0]
+    encoded = values_at(e, at)
+    due = Ends(Bucket(0, e)).due(encoded)
+    assert values_at(e, due - 1)[0] == encoded[0] != values_at(e, due)[0]
 
 
 def closed(query: str, rows: list[tuple[str, float]], streams: str = "ab", *, end: bool = True) -> list[tuple]:

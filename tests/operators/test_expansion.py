@@ -15,7 +15,7 @@ from eddyline.tuning import SharingTuning, Tuning
 
 def made(rows: int, width: int | None, seed: int) -> Combinations:
     rng = np.random.default_rng(seed)
-    words = (
+    lineage = (
         None
         if width is None
         else rng.integers(0, 2**63, (rows, width), dtype=np.uint64)
@@ -26,19 +26,19 @@ def made(rows: int, width: int | None, seed: int) -> Combinations:
         np.arange(rows) << 6,
         np.sort(rng.integers(0, 100, rows)),
         None,
-        words,
+        lineage,
     )
 
 
 def test_keep_within() -> None:
     rng = np.random.default_rng(3)
-    words = rng.integers(0, 2**63, (100, 2), dtype=np.uint64)
+    lineage = rng.integers(0, 2**63, (100, 2), dtype=np.uint64)
     ages = rng.integers(0, 50, 100)
     sizes = np.array([5, 10, 30])
     table = np.array([[7, 7], [3, 3], [1, 0], [0, 0]], np.uint64)
-    expected = words & table[np.searchsorted(sizes, ages)]
-    some = keep_within(words, ages, sizes, table)
-    assert (words == expected).all() and (some == expected.any(axis=1)).all()
+    expected = lineage & table[np.searchsorted(sizes, ages)]
+    some = keep_within(lineage, ages, sizes, table)
+    assert (lineage == expected).all() and (some == expected.any(axis=1)).all()
 
 
 @pytest.mark.parametrize("slots", [(0, 3, 64, 70), (70, 3), (5,)])
@@ -50,12 +50,12 @@ def test_shares_of_combinations(slots: tuple[int, ...], width: int | None) -> No
     for begin in (0, 100, 200):
         into.add(rows.take(np.arange(begin, begin + 100)))
     shares = into.shares(0, 300).until(stops)
-    assert shares.rows.words is None and len(shares.edges) == len(slots) + 1
+    assert shares.rows.lineage is None and len(shares.edges) == len(slots) + 1
     for place, (slot, stop) in enumerate(zip(slots, stops, strict=True)):
         has = (
             np.ones(300, np.bool_)
-            if rows.words is None
-            else (rows.words[:, slot // 64] >> np.uint64(slot % 64)) & np.uint64(1) != 0
+            if rows.lineage is None
+            else (rows.lineage[:, slot // 64] >> np.uint64(slot % 64)) & np.uint64(1) != 0
         )
         has = has & (rows.clock <= (1000 if stop is None else stop))
         part = shares.part(place, place + 1)
@@ -66,10 +66,10 @@ def test_shares_of_combinations(slots: tuple[int, ...], width: int | None) -> No
 
 def test_shares_make_room_as_they_come() -> None:
     rows = made(300, 1, 5)
-    assert rows.words is not None
+    assert rows.lineage is not None
     into = Expansion(Roll.of(tuple(range(64)), 1), (0, 1), room=1)
     into.add(rows)
-    assert into.made == int(np.bitwise_count(rows.words).sum())
+    assert into.made == int(np.bitwise_count(rows.lineage).sum())
 
 
 WINDOWS = ("RANGE 1 SECOND", "RANGE 3 SECONDS", "ROWS 7", "ROWS 20", "RANGE 9 SECONDS", "UNBOUNDED")

@@ -171,10 +171,10 @@ def test_every_slot_gets_the_rows_for_which_its_predicate_is_true(
     expected = matches(wanted, rows)
     assert pairs(filters, rows) == expected
     asked = np.array(sorted(wanted, reverse=True)[:5], np.int64)
-    words = filters.match_words(batch(rows), len(rows), asked)
-    bits = as_sets(words.tolist())
+    lineage = filters.match_lineage(batch(rows), len(rows), asked)
+    bits = as_sets(lineage.tolist())
     assert bits == [{i for i, slot in enumerate(asked.tolist()) if (slot, row) in expected} for row in range(len(rows))]
-    assert as_sets(filters.match_words(batch(rows), len(rows)).tolist()) == [
+    assert as_sets(filters.match_lineage(batch(rows), len(rows)).tolist()) == [
         {s for s, r in expected if r == row} for row in range(len(rows))
     ]
 
@@ -396,10 +396,10 @@ def test_slots_are_used_once_at_a_time() -> None:
 def test_nothing_in_nothing_out() -> None:
     filters = GroupedFilter()
     assert filters.match_pairs({}, 3)[0].size == 0
-    assert filters.match_words({}, 3, np.empty(0, np.int64)).tolist() == [[0], [0], [0]]
+    assert filters.match_lineage({}, 3, np.empty(0, np.int64)).tolist() == [[0], [0], [0]]
     filters.add(0, call("=", col("b"), lit(1, BIGINT)), "x")
     assert filters.match_pairs({"b": pa.array([], pa.int64())}, 0)[0].size == 0
-    assert filters.match_words({"b": pa.array([], pa.int64())}, 0).shape == (0, 1)
+    assert filters.match_lineage({"b": pa.array([], pa.int64())}, 0).shape == (0, 1)
 
 
 def test_ten_thousand_queries_take_less_than_two_kilobytes_each() -> None:
@@ -437,7 +437,7 @@ def test_slots_that_the_ends_of_a_batch_decide_are_sorted_out(column: str, nulls
         given = {column: pa.array(values, kind.arrow)}
         found, expected = (filters.match_pairs(given, rows) for filters in (sieving, plain))
         assert (found[0] == expected[0]).all() and (found[1] == expected[1]).all()
-        assert (sieving.match_words(given, rows) == plain.match_words(given, rows)).all()
+        assert (sieving.match_lineage(given, rows) == plain.match_lineage(given, rows)).all()
     assert plain.slots_skipped == plain.slots_passed == 0
     if not nulls:
         assert sieving.slots_skipped > 2_000 and sieving.slots_passed > 200
@@ -498,7 +498,7 @@ def test_stretches_that_no_slot_wants_are_left_out(seed: int) -> None:
         given_ = {"b": pa.array(values, mask=nulls), "d": pa.array(rng.random(len(values)))}
         found, expected = (filters.match_pairs(given_, len(values)) for filters in (sieving, plain))
         assert (found[0] == expected[0]).all() and (found[1] == expected[1]).all() and len(found[0]) == len(expected[0])
-        assert (sieving.match_words(given_, len(values)) == plain.match_words(given_, len(values))).all()
+        assert (sieving.match_lineage(given_, len(values)) == plain.match_lineage(given_, len(values))).all()
         if turn == 1:
             for filters in (sieving, plain):
                 filters.remove(17)

@@ -56,11 +56,11 @@ def drawn(rng: Random, rows: int, first: int, queues: int, made: Aggregation, hu
         FLOAT: pa.array([rng.choice([None, 0.1, *large, rng.random()]) for _ in range(rows)], pa.float64()),
         TEXT: pa.array([rng.choice([None, "a", "b", "ab"]) for _ in range(rows)], pa.string()),
     }  # fmt: skip
-    pairs = [made.words.encode(nullable[e], e.type) for e in made.layout.arguments]  # type: ignore[index]
+    pairs = [made.encoder.encode(nullable[e], e.type) for e in made.layout.arguments]  # type: ignore[index]
     keys = [pa.array([rng.randrange(4) for _ in range(rows)], pa.int64())] if made.groups is not None else []
-    groups = made.words.encode_rows(keys, [BIGINT]) if keys else np.zeros((rows, 1), np.int64)
+    groups = made.encoder.encode_rows(keys, [BIGINT]) if keys else np.zeros((rows, 1), np.int64)
     leaving = [clock + np.array([rng.randrange(40) for _ in range(rows)], np.int64) for _ in range(queues)]
-    return Batch(clock, groups, [words for words, _ in pairs], [valid for _, valid in pairs], leaving)
+    return Batch(clock, groups, [encoded for encoded, _ in pairs], [valid for _, valid in pairs], leaving)
 
 
 def at_or_after(instants: np.ndarray, first: int) -> np.ndarray:
@@ -127,7 +127,7 @@ def test_a_doubtful_sum_inside_an_epoch_is_computed_anew() -> None:
     values = pa.array([1e300, 1e150, 1.5, 1e-200, 0.25])
     clock = np.array([1, 1, 2, 2, 25], np.int64)
     arguments = {WHOLE: pa.nulls(5, pa.int64()), FLOAT: values, TEXT: pa.nulls(5, pa.string())}
-    pairs = [made.words.encode(arguments[e], e.type) for e in made.layout.arguments]  # type: ignore[index]
+    pairs = [made.encoder.encode(arguments[e], e.type) for e in made.layout.arguments]  # type: ignore[index]
     leaving = [np.array([12, 12, 35, 35, 45], np.int64)]
     batch = Batch(clock, np.zeros((5, 1), np.int64), [w for w, _ in pairs], [v for _, v in pairs], leaving)
     due = DueInstants([50], [lambda keys: at_or_after(keys + 1, 10)])

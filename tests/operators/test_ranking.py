@@ -90,13 +90,13 @@ def test_the_second_key_decides_among_equal_rows() -> None:
 
 def added(ranked: RankedRows, first: int, *rows: tuple[int, str, int]) -> np.ndarray:
     """ArrivingRows (partition, name, v) with the serial numbers from `first` on; their slots."""
-    words = [
-        ranked.words.encode(pa.array(list(column)), kind)
+    encoded = [
+        ranked.encoder.encode(pa.array(list(column)), kind)
         for column, kind in zip(zip(*rows, strict=True), (BIGINT, STRING, BIGINT), strict=True)
     ]
-    keys = ranked.words.encode_rows([pa.array([k for k, *_ in rows])], (BIGINT,))
+    keys = ranked.encoder.encode_rows([pa.array([k for k, *_ in rows])], (BIGINT,))
     serial = np.arange(first, first + len(rows))
-    return ranked.add(ArrivingRows(keys, [w for w, _ in words[1:]], [v for _, v in words[1:]], serial, serial, []))
+    return ranked.add(ArrivingRows(keys, [w for w, _ in encoded[1:]], [v for _, v in encoded[1:]], serial, serial, []))
 
 
 def said(table: pa.Table | None) -> list[str]:

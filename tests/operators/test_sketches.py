@@ -12,8 +12,8 @@ from eddyline import Session
 from eddyline.model.datatypes import BIGINT
 from eddyline.model.expressions.arranged import approximate
 from eddyline.model.expressions.expression import ColumnRef
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
 from eddyline.operators.aggregate.accumulators.kinds import accumulator_of
-from eddyline.operators.aggregate.accumulators.words import Words
 from eddyline.operators.aggregate.config import Family
 from eddyline.operators.expressions.vectors import Issues
 from tests import needs
@@ -80,7 +80,7 @@ def test_parts_are_merged(name: str) -> None:
     aggregate = approximate(name, ColumnRef("s", "v", BIGINT), 0.5 if name == "approx_quantile" else None, None)
     family = Family(name, 0, False, aggregate, False)
     assert aggregate.arg is not None
-    kept = [accumulator_of(family, aggregate.arg.type, True, words := Words()) for _ in range(3)]
+    kept = [accumulator_of(family, aggregate.arg.type, True, encoder := ValueEncoder()) for _ in range(3)]
     values = np.random.default_rng(2).integers(0, 5_000, 20_000)
     column = pa.array(values).cast(aggregate.arg.type.arrow)
     for accumulator, part in zip(kept, (column.slice(0, 10_000), column.slice(10_000)), strict=False):
@@ -88,7 +88,7 @@ def test_parts_are_merged(name: str) -> None:
         accumulator.add(
             np.ones(len(part), np.int64),
             np.empty(0, np.int64),
-            *words.encode(part, aggregate.arg.type),
+            *encoder.encode(part, aggregate.arg.type),
             np.empty(0, np.int64),
         )
     kept[2].reserve(2)

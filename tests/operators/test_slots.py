@@ -10,8 +10,8 @@ from eddyline import Session
 
 @pytest.mark.parametrize("plan", ["mjoin", "((a b) c)"])
 def test_who_gets_a_used_slot_sees_only_rows_of_its_own(plan: str) -> None:
-    """Seventy queries fill two words; those that go leave bits on rows that stay, and others get their slots at
-    once."""
+    """Seventy queries fill two words of lineage; those that go leave bits on rows that stay, and others get their slots
+    at once."""
     rng = np.random.default_rng(8)
     text = (
         "SELECT a.v AS x, b.v AS y, c.v AS z FROM a [RANGE {0} SECONDS] a, b [RANGE {0} SECONDS] b, c [UNBOUNDED] c"

@@ -195,8 +195,8 @@ def test_erratum_narrow_domains_are_numbered() -> None:
     assert Attribute("A", 2).share(1) == 0.5
     hashed, numbered = [], []
     for pair in np.random.default_rng(1).integers(0, 1 << 40, (400, 2)):
-        words, nulls = pair.reshape(1, 2), np.zeros(2, np.int64)
-        _, fields = Fields((1,)).fit(words, nulls, Codes.of(words, nulls, [2]), TemplateTuning())
+        keys, nulls = pair.reshape(1, 2), np.zeros(2, np.int64)
+        _, fields = Fields((1,)).fit(keys, nulls, Codes.of(keys, nulls, [2]), TemplateTuning())
         numbered.append(fields[0] == fields[1])
         hashed.append(len(set(Field(1, 0, None).of(pair)[0].tolist())) == 1)
     assert not any(numbered) and 160 < sum(hashed) < 240

@@ -22,19 +22,19 @@ def test_runs_are_those_that_a_probe_reads(seed: int) -> None:
     rng, lots = Random(seed), np.random.default_rng(seed)
     columns = rng.randint(1, 4)
     bits, order = tuple(rng.randint(0, 3) for _ in range(columns)), tuple(rng.sample(range(columns), columns))
-    words = lots.integers(0, 30, (columns, 500))
+    keys = lots.integers(0, 30, (columns, 500))
     block = clustered(
-        Fields(bits, order=order), words, np.zeros(500, np.int64), np.arange(500), 0, 500, TemplateTuning()
+        Fields(bits, order=order), keys, np.zeros(500, np.int64), np.arange(500), 0, 500, TemplateTuning()
     )
     fixed = sorted(rng.sample(range(columns), rng.randint(1, columns)))
     asking = Alone(
-        np.array(fixed), sum(1 << c for c in fixed), words[fixed, :1].copy(), np.zeros(1, np.int64), np.full(1, 500)
+        np.array(fixed), sum(1 << c for c in fixed), keys[fixed, :1].copy(), np.zeros(1, np.int64), np.full(1, 500)
     )
     room = np.empty(1000, np.int64), np.empty(1000, np.int64)
     done, found, runs, visited = read_blocks(block.line(columns).reshape(1, -1), 0, asking, *room)
     assert (
         done == 1
-        and found == sum(bool((words[fixed, row] == words[fixed, 0]).all()) for row in range(500))
+        and found == sum(bool((keys[fixed, row] == keys[fixed, 0]).all()) for row in range(500))
         and visited >= found
     )
     left = 1 << int(run_bits(np.array([bits]), np.array([order]), fixed)[0])
@@ -89,18 +89,18 @@ def test_many_columns_lie_by_what_is_asked() -> None:
 def test_a_block_that_an_earlier_configuration_left_is_read_whole() -> None:
     """A column with one bit below fifteen others would have 32,768 runs of two rows in each block."""
     rows = 1 << 16
-    words = np.random.default_rng(5).integers(0, 2048, (3, rows))
+    keys = np.random.default_rng(5).integers(0, 2048, (3, rows))
     block = clustered(
-        Fields((11, 1, 4), order=(1, 0, 2)), words, np.zeros(rows, np.int64), np.arange(rows), 0, rows, TemplateTuning()
+        Fields((11, 1, 4), order=(1, 0, 2)), keys, np.zeros(rows, np.int64), np.arange(rows), 0, rows, TemplateTuning()
     )
     room = np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
     for column, most in ((1, 1), (0, 16), (2, 1)):
         asking = Alone(
-            np.array([column]), 1 << column, words[[column], :5].copy(), np.zeros(5, np.int64), np.full(5, rows)
+            np.array([column]), 1 << column, keys[[column], :5].copy(), np.zeros(5, np.int64), np.full(5, rows)
         )
         done, found, runs, _ = read_blocks(block.line(3).reshape(1, -1), 0, asking, *room)
         assert (
             done == 5
             and runs <= 5 * most
-            and found == sum(int((words[column] == words[column, at]).sum()) for at in range(5))
+            and found == sum(int((keys[column] == keys[column, at]).sum()) for at in range(5))
         )

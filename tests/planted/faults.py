@@ -207,8 +207,8 @@ FAULTS = (
     Fault(
         "a count forgets that a value left",
         "operators/aggregate/accumulators/accumulators.py",
-        "self.change(codes, words, valid, -1)",
-        "self.change(codes, words, valid, 0)",
+        "self.change(codes, encoded, valid, -1)",
+        "self.change(codes, encoded, valid, 0)",
         ("property/test_aggregates.py",),
         random=True,
     ),

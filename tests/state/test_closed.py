@@ -10,8 +10,8 @@ import pytest
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
 from eddyline.operators.promises.closings import Closed
-from eddyline.operators.promises.covering import ordered_words
-from eddyline.operators.stream.keys import combined, key_words
+from eddyline.operators.promises.covering import ordered_keys
+from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.state.closed import Intervals, Keys, distinct, earliest, least_places, places_of
 
 
@@ -26,7 +26,7 @@ def test_words_and_their_least_places(seed: int, spread: int) -> None:
         assert high - low >= 8 * len(some)
         return
     pairs = [*zip(some.tolist(), places.tolist(), strict=True)]
-    assert found.tolist() == [min((p for w, p in pairs if w == word), default=99) for word in range(low, high + 1)]
+    assert found.tolist() == [min((p for w, p in pairs if w == key), default=99) for key in range(low, high + 1)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -70,7 +70,7 @@ def test_single_words_become_intervals(seed: int) -> None:
         draw = rng.random()
         # The next ones in order, some near ones, or some that lie far apart.
         count = int(rng.integers(1, 12))
-        words = (
+        keys = (
             np.arange(next_one, next_one + count)
             if draw < 0.5
             else rng.integers(-40, 200, count)
@@ -78,8 +78,8 @@ def test_single_words_become_intervals(seed: int) -> None:
             else rng.integers(-(2**40), 2**40, 3)
         )
         next_one += count
-        kept.add_words(rng.permutation(words))
-        model |= set(words.tolist())
+        kept.add_keys(rng.permutation(keys))
+        model |= set(keys.tolist())
         asked = np.array([*range(-50, 220), *model])
         assert kept.holds(asked).tolist() == [x in model for x in asked.tolist()]
     assert int((kept.tables()["high"].to_numpy() - kept.tables()["low"].to_numpy() + 1).sum()) == len(model)
@@ -89,18 +89,18 @@ def test_single_words_become_intervals(seed: int) -> None:
 @pytest.mark.parametrize("spread", [5, 60, 2**50])
 def test_words_are_found_whether_dense_or_not(seed: int, spread: int) -> None:
     rng = np.random.default_rng(seed)
-    words, asked = (
+    keys, asked = (
         rng.integers(-spread, spread, int(rng.integers(0, 40))),
         rng.integers(-spread, 2 * spread, int(rng.integers(0, 40))),
     )
-    asked = np.concatenate([asked, words[::2]])
-    places = rng.integers(0, 100, len(words))
-    once = distinct(words)
-    assert once.tolist() == sorted(set(words.tolist()))
+    asked = np.concatenate([asked, keys[::2]])
+    places = rng.integers(0, 100, len(keys))
+    once = distinct(keys)
+    assert once.tolist() == sorted(set(keys.tolist()))
     assert places_of(once, asked).tolist() == [once.tolist().index(x) if x in once else -1 for x in asked.tolist()]
-    found = earliest(words, places, asked, 1000)
+    found = earliest(keys, places, asked, 1000)
     wanted = [
-        min((p for w, p in zip(words.tolist(), places.tolist(), strict=True) if w == x), default=1000)
+        min((p for w, p in zip(keys.tolist(), places.tolist(), strict=True) if w == x), default=1000)
         for x in asked.tolist()
     ]
     assert wanted == ([1000] * len(asked) if found is None else found.tolist())
@@ -113,7 +113,7 @@ def test_the_ends_of_all_words_are_distinct() -> None:
     found = earliest(ends, np.array([5, 6, 7]), ends, 1000)
     assert found is not None and found.tolist() == [5, 6, 5]
     kept = Intervals()
-    kept.add_words(ends)
+    kept.add_keys(ends)
     assert kept.holds(np.array([*ends, 0])).tolist() == [True, True, True, False]
 
 
@@ -125,17 +125,17 @@ def test_keys_compare_values_and_not_hashes(seed: int) -> None:
         rows = [(rng.randrange(20), f"x{rng.randrange(5)}") for _ in range(rng.randrange(1, 40))]
         table = pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]})
         # Few hashes: different keys share them.
-        words = np.array([a % 3 for a, _ in rows], np.int64)
+        keys = np.array([a % 3 for a, _ in rows], np.int64)
         asked = [(rng.randrange(20), rng.choice((f"x{rng.randrange(5)}", None))) for _ in range(40)]
         found = kept.holds(
             np.array([a % 3 for a, _ in asked]),
             pa.table({"a": [a for a, _ in asked], "b": pa.array([b for _, b in asked])}),
         )
         assert found.tolist() == [row in model for row in asked]
-        kept.add(words, table)
+        kept.add(keys, table)
         model |= set(rows)
     kept.merge()
-    assert len(kept.words) == len(model)
+    assert len(kept.keys) == len(model)
 
 
 def test_a_million_promises_are_small() -> None:
@@ -144,24 +144,24 @@ def test_a_million_promises_are_small() -> None:
     order = rng.permutation(1_000_000)
     scattered = np.unique(rng.integers(-(2**62), 2**62, 1_000_000))
     for at in range(0, 1_000_000, 50_000):
-        dense.add_words(order[at : at + 50_000])
-        sparse.add_words(scattered[at : at + 50_000])
+        dense.add_keys(order[at : at + 50_000])
+        sparse.add_keys(scattered[at : at + 50_000])
     dense.merge()
     sparse.merge()
     assert dense.nbytes <= 1024
     assert sparse.nbytes <= 32 * 2**20
     texts = Keys()
     names = pa.array([f"order-{n}" for n in range(100_000)])
-    texts.add(combined([key_words(names, STRING)]), pa.table({"name": names}))
+    texts.add(combined([keys_of(names, STRING)]), pa.table({"name": names}))
     texts.merge()
     assert texts.nbytes <= 3.2 * 2**20
 
 
 def test_words_of_doubles_keep_their_order() -> None:
     values = [float("-inf"), -2.5, -1e-300, -0.0, 0.0, 1e-300, 2.5, float("inf"), float("nan")]
-    words = ordered_words(pa.array(values), DOUBLE)
-    assert words[3] == words[4]
-    assert (np.diff(words) >= 0).all() and len(np.unique(words)) == len(values) - 1
+    keys = ordered_keys(pa.array(values), DOUBLE)
+    assert keys[3] == keys[4]
+    assert (np.diff(keys) >= 0).all() and len(np.unique(keys)) == len(values) - 1
 
 
 def test_promises_are_forgotten_by_generations() -> None:

@@ -328,7 +328,7 @@ def costs(rounds: int = 9) -> Iterator[Line]:
     """What scans and the building of blocks cost per row, as `TemplateTuning` has it, and what `eddyline calibrate`
     finds: least of all."""
     random = np.random.default_rng(5)
-    words, nulls, every = random.integers(0, VALUES, (3, BLOCK)), np.zeros(BLOCK, np.int64), np.empty(0, np.bool_)
+    key_columns, nulls, every = random.integers(0, VALUES, (3, BLOCK)), np.zeros(BLOCK, np.int64), np.empty(0, np.bool_)
     room = np.empty(1 << 20, np.int64), np.empty(1 << 20, np.int64)
     keys = random.integers(0, VALUES, (1, 400))
     # Pairs cost the same on every path: here hardly a row has one.
@@ -337,9 +337,12 @@ def costs(rounds: int = 9) -> Iterator[Line]:
     many = Probes(asked, np.zeros(400, np.int64), np.full(400, BLOCK))
     stretch, chains = RequestStretch(rare, nulls, every, 0), table_of(asked)
     work: dict[str, tuple[int, Callable[[], object]]] = {
-        "single_scan": (40, lambda: scan_each(words, nulls, every, 0, BLOCK, 0, 0, few, *room)),
+        "single_scan": (40, lambda: scan_each(key_columns, nulls, every, 0, BLOCK, 0, 0, few, *room)),
         "shared_scan": (1, lambda: scan(stretch, 1, 0, many, *chains, *room)),
-        "build": (1, lambda: clustered(Fields((6, 5, 5)), words, nulls, np.arange(BLOCK), 0, BLOCK, TemplateTuning())),
+        "build": (
+            1,
+            lambda: clustered(Fields((6, 5, 5)), key_columns, nulls, np.arange(BLOCK), 0, BLOCK, TemplateTuning()),
+        ),
     }
     taken: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds):

@@ -1,6 +1,6 @@
 """Key columns to 64-bit hashes.
 
-Answer   `mix` scatters one 64-bit word; `fold` adds a further word to a hash, `combine` a further key column;
+Answer   `mix` scatters one 64-bit key; `fold` adds a further key to a hash, `combine` a further key column;
          `hash_strings` hashes the values of an Arrow string array from its buffers.
 Limits   Hashes of strings and of several columns may collide: a join on them verifies the values.
 """
@@ -18,34 +18,34 @@ _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, inline="always")
-def mix(word):
+def mix(key):
     """The finaliser of splitmix64: every input bit reaches every output bit."""
-    x = np.uint64(word)
+    x = np.uint64(key)
     x = (x ^ (x >> np.uint64(30))) * _M1
     x = (x ^ (x >> np.uint64(27))) * _M2
     return x ^ (x >> np.uint64(31))
 
 
 @njit(cache=True, inline="always")
-def fold(word, following):
-    """The hash of (what `word` stands for, a further word): order matters."""
-    return mix(np.uint64(word) * _GOLD + mix(following))
+def fold(key, following):
+    """The hash of (what `key` stands for, a further key): order matters."""
+    return mix(np.uint64(key) * _GOLD + mix(following))
 
 
 @njit(cache=True, nogil=True)
-def mix_all(words):
-    out = np.empty(len(words), np.int64)
-    for i in range(len(words)):
-        out[i] = np.int64(mix(words[i]))
+def mix_all(keys):
+    out = np.empty(len(keys), np.int64)
+    for i in range(len(keys)):
+        out[i] = np.int64(mix(keys[i]))
     return out
 
 
 @njit(cache=True, nogil=True)
-def combine(hashes, words):
+def combine(hashes, keys):
     """`fold` for whole columns."""
-    out = np.empty(len(words), np.int64)
-    for i in range(len(words)):
-        out[i] = np.int64(fold(hashes[i], words[i]))
+    out = np.empty(len(keys), np.int64)
+    for i in range(len(keys)):
+        out[i] = np.int64(fold(hashes[i], keys[i]))
     return out
 
 

@@ -62,12 +62,12 @@ def rank_order(ranks, lowest, span):
 
 
 @njit(cache=True, nogil=True)
-def least_at(words, low, high, places, none):
-    """The least place of each number from `low` to `high` among some words with their places; `none`: it is not among
+def least_at(keys, low, high, places, none):
+    """The least place of each number from `low` to `high` among some keys with their places; `none`: it is not among
     them."""
     out = np.full(high - low + 1, none)
-    for i in range(len(words)):
-        out[words[i] - low] = min(out[words[i] - low], places[i])
+    for i in range(len(keys)):
+        out[keys[i] - low] = min(out[keys[i] - low], places[i])
     return out
 
 

@@ -36,7 +36,7 @@ def joined_text(references: tuple[int, ...]) -> str:
 
 
 def is_exact(kind: DataType) -> bool:
-    """Whether values of this type fit one word, so that equal words mean equal values. Other types are hashed."""
+    """Whether values of this type fit 64 bits, so that equal keys mean equal values. Other types are hashed."""
     return kind.name not in ("STRING", "DECIMAL")
 
 
@@ -72,7 +72,7 @@ class Equality:
     left_key: str
     right: int
     right_key: str
-    #: Equal words mean equal values. Otherwise `text_columns` or `condition` decides.
+    #: Equal keys mean equal values. Otherwise `text_columns` or `condition` decides.
     exact: bool
     condition: Expression
     text_columns: tuple[str, str] | None = None

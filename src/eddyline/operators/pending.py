@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eddyline.operators.aggregate.accumulators.words import grown
+from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.state.columns import Ints
 
 _FIELDS = ("ts", "rank", "number", "arrival", "met")

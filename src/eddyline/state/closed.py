@@ -1,10 +1,10 @@
 """Keys of which no further row comes: sets that only grow, one per stream and column set.
 
-Answer   `Intervals` holds values of one column with an order, as words, in intervals: neighbours become one, so that
+Answer   `Intervals` holds values of one column with an order, as keys, in intervals: neighbours become one, so that
          dense keys cost nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the
          values themselves.
 State    Sorted arrays, and what came lately: it is merged when it has grown to an eighth of the rest.
-Limits   A lone value costs 16 bytes in `Intervals`. Words keep the order of values: `operators/promises/closings.py`
+Limits   A lone value costs 16 bytes in `Intervals`. Keys keep the order of values: `operators/promises/closings.py`
          makes them.
 """
 
@@ -22,7 +22,7 @@ from eddyline.tuning import PunctuationTuning
 
 Mask = npt.NDArray[np.bool_]
 
-#: Words count as dense where an array from the least to the greatest has at most this many places for each of them.
+#: Keys count as dense where an array from the least to the greatest has at most this many places for each of them.
 _DENSE = PunctuationTuning.dense
 _NONE: Ints = np.empty(0, np.int64)
 _TOP, _BOTTOM = int(np.iinfo(np.int64).max), int(np.iinfo(np.int64).min)
@@ -35,7 +35,7 @@ class Intervals:
         #: What came since the last merge; `_recent` is the same in order, once it was asked for.
         self._new: list[tuple[Ints, Ints]] = []
         self._recent: tuple[Ints, Ints] | None = None
-        #: Least and greatest word of what came since.
+        #: Least and greatest key of what came since.
         self._span = _TOP, _BOTTOM
         self._waiting = 0
 
@@ -43,16 +43,16 @@ class Intervals:
     def nbytes(self) -> int:
         return self.low.nbytes + self.high.nbytes + 16 * self._waiting
 
-    def add_words(self, words: Ints) -> None:
-        """Single words; neighbours become one interval at once."""
-        if len(words):
-            words = distinct(words)
+    def add_keys(self, keys: Ints) -> None:
+        """Single keys; neighbours become one interval at once."""
+        if len(keys):
+            keys = distinct(keys)
             # None but the first can be the least number there is.
-            begins = np.append(True, words[1:] - 1 != words[:-1])
-            self.add(words[begins], words[np.append(begins[1:], True)])
+            begins = np.append(True, keys[1:] - 1 != keys[:-1])
+            self.add(keys[begins], keys[np.append(begins[1:], True)])
 
     def add(self, low: Ints, high: Ints) -> None:
-        """The words from each `low` to its `high`, both included."""
+        """The keys from each `low` to its `high`, both included."""
         if len(low) == 1 and len(self.high) and not self._new and self.high[-1] < low[0] == self.high[-1] + 1:
             # Dense keys mostly close in their order: the last interval grows.
             self.high[-1] = high[0]
@@ -71,15 +71,15 @@ class Intervals:
             self._new, self._recent, self._waiting = [], None, 0
             self._span = _TOP, _BOTTOM
 
-    def holds(self, words: Ints) -> Mask:
-        """Whether each word lies in an interval."""
-        found = _within(self.low, self.high, words)
-        if self._new and len(words) and words.min() <= self._span[1] and words.max() >= self._span[0]:
-            found |= _within(*self.parts()[2:], words)
+    def holds(self, keys: Ints) -> Mask:
+        """Whether each key lies in an interval."""
+        found = _within(self.low, self.high, keys)
+        if self._new and len(keys) and keys.min() <= self._span[1] and keys.max() >= self._span[0]:
+            found |= _within(*self.parts()[2:], keys)
         return found
 
     def is_near(self, low: int, high: int) -> bool:
-        """Whether an interval may have a word between two: False is certain."""
+        """Whether an interval may have a key between two: False is certain."""
         old = bool(len(self.low)) and bool(self.low[0] <= high) and bool(self.high[-1] >= low)
         return old or (bool(self._new) and self._span[0] <= high and self._span[1] >= low)
 
@@ -91,7 +91,7 @@ class Intervals:
         return self.low, self.high, *(self._recent if self._recent is not None else (_NONE, _NONE))
 
     def covers(self, low: int, high: int) -> bool:
-        """Whether one interval holds all words between two."""
+        """Whether one interval holds all keys between two."""
         self.merge()
         return (
             bool(self.holds(np.array([low]))[0])
@@ -113,76 +113,76 @@ def _united(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     high = np.concatenate([b for _, b in parts])
     order = np.argsort(low, kind="stable")
     low, high = low[order], np.maximum.accumulate(high[order])
-    # An interval begins at a word where no earlier interval reaches the word before it.
+    # An interval begins at a key where no earlier interval reaches the key before it.
     begins = np.ones(len(low), np.bool_)
     begins[1:] = (high[:-1] != _TOP) & (low[1:] > np.where(high[:-1] == _TOP, _TOP, high[:-1] + 1))
     starts = np.flatnonzero(begins)
     return low[starts].copy(), high[np.append(starts[1:], len(low)) - 1].copy()
 
 
-def _within(low: Ints, high: Ints, words: Ints) -> Mask:
-    """Which words lie in intervals that are in order."""
-    if not len(low) or not len(words):
-        return np.zeros(len(words), np.bool_)
+def _within(low: Ints, high: Ints, keys: Ints) -> Mask:
+    """Which keys lie in intervals that are in order."""
+    if not len(low) or not len(keys):
+        return np.zeros(len(keys), np.bool_)
     # Mostly what is promised and what still comes lie apart.
-    found: Mask = (words >= low[0]) & (words <= high[-1])
+    found: Mask = (keys >= low[0]) & (keys <= high[-1])
     if len(low) > 1 and found.any():
-        at = np.searchsorted(low, words, side="right") - 1
-        found &= words <= high[np.maximum(at, 0)]
+        at = np.searchsorted(low, keys, side="right") - 1
+        found &= keys <= high[np.maximum(at, 0)]
     return found
 
 
 class Keys:
     def __init__(self) -> None:
         #: Hashes, ascending, and the values in the same order.
-        self.words: Ints = np.empty(0, np.int64)
+        self.keys: Ints = np.empty(0, np.int64)
         self.values: pa.Table | None = None
         self._new: list[tuple[Ints, pa.Table]] = []
         self._waiting = 0
 
     @property
     def nbytes(self) -> int:
-        size = self.words.nbytes + sum(words.nbytes + values.nbytes for words, values in self._new)
+        size = self.keys.nbytes + sum(keys.nbytes + values.nbytes for keys, values in self._new)
         return size + (0 if self.values is None else self.values.nbytes)
 
-    def add(self, words: Ints, values: pa.Table) -> None:
+    def add(self, keys: Ints, values: pa.Table) -> None:
         """Keys with their hashes; the columns have always the same names."""
-        if len(words):
-            self._new.append((words, values))
-            self._waiting += len(words)
-            if INDEX.is_due(SinceLastRun(new=self._waiting, kept=len(self.words))):
+        if len(keys):
+            self._new.append((keys, values))
+            self._waiting += len(keys)
+            if INDEX.is_due(SinceLastRun(new=self._waiting, kept=len(self.keys))):
                 self.merge()
 
     def merge(self) -> None:
         if not self._new:
             return
         fresh = pa.concat_tables([values for _, values in self._new]).combine_chunks()
-        words = np.concatenate([w for w, _ in self._new])
+        keys = np.concatenate([w for w, _ in self._new])
         self._new, self._waiting = [], 0
-        unknown = np.flatnonzero(~self._found(words, fresh))
+        unknown = np.flatnonzero(~self._found(keys, fresh))
         first = np.unique(codes_of(fresh), return_index=True)[1]
         chosen = np.intersect1d(unknown, first)
-        fresh, words = fresh.take(pa.array(chosen)), words[chosen]
+        fresh, keys = fresh.take(pa.array(chosen)), keys[chosen]
         whole = fresh if self.values is None else pa.concat_tables([self.values, fresh])
-        words = np.concatenate([self.words, words])
-        order = np.argsort(words, kind="stable")
-        self.words, self.values = words[order], whole.take(pa.array(order)).combine_chunks()
+        keys = np.concatenate([self.keys, keys])
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.values = keys[order], whole.take(pa.array(order)).combine_chunks()
 
-    def holds(self, words: Ints, values: pa.Table) -> Mask:
+    def holds(self, keys: Ints, values: pa.Table) -> Mask:
         """Whether each key is in the set; a key with a null never is."""
         self.merge()
-        return self._found(words, values)
+        return self._found(keys, values)
 
-    def _found(self, words: Ints, values: pa.Table) -> Mask:
-        found = np.zeros(len(words), np.bool_)
+    def _found(self, keys: Ints, values: pa.Table) -> Mask:
+        found = np.zeros(len(keys), np.bool_)
         if self.values is None:
             return found
-        at = np.searchsorted(self.words, words)
-        rows = np.arange(len(words))
+        at = np.searchsorted(self.keys, keys)
+        rows = np.arange(len(keys))
         # Keys with equal hashes stand side by side; more than one is rare.
         while len(rows):
-            here = at < len(self.words)
-            here[here] = self.words[at[here]] == words[rows[here]]
+            here = at < len(self.keys)
+            here[here] = self.keys[at[here]] == keys[rows[here]]
             rows, at = rows[here], at[here]
             if len(rows):
                 same = _same(values.take(pa.array(rows)), self.values.take(pa.array(at)))
@@ -193,15 +193,15 @@ class Keys:
     def tables(self) -> pa.Table:
         self.merge()
         return (
-            pa.table({"_word": pa.array(self.words)})
+            pa.table({"_word": pa.array(self.keys)})
             if self.values is None
-            else self.values.append_column("_word", pa.array(self.words))
+            else self.values.append_column("_word", pa.array(self.keys))
         )
 
     def load(self, table: pa.Table) -> None:
-        self.words = np.asarray(table.column("_word").combine_chunks()).astype(np.int64)
+        self.keys = np.asarray(table.column("_word").combine_chunks()).astype(np.int64)
         rest = table.drop_columns(["_word"])
-        self.values = rest.combine_chunks() if len(self.words) else None
+        self.values = rest.combine_chunks() if len(self.keys) else None
 
 
 def _same(a: pa.Table, b: pa.Table) -> Mask:
@@ -222,12 +222,12 @@ def codes_of(values: pa.Table) -> Ints:
     return codes
 
 
-def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
-    """The least place of each word that is asked for; `none`: it has no place. None: no word that is asked for lies
+def earliest(keys: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
+    """The least place of each key that is asked for; `none`: it has no place. None: no key that is asked for lies
     near one."""
-    if not len(words) or not len(asked):
+    if not len(keys) or not len(asked):
         return None
-    low, high = int(words.min()), int(words.max())
+    low, high = int(keys.min()), int(keys.max())
     if int(asked.min()) > high or int(asked.max()) < low:
         return None
     near = (asked >= low) & (asked <= high)
@@ -235,52 +235,52 @@ def earliest(words: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
     if not len(rows):
         return None
     found = np.full(len(asked), none)
-    if high - low < _DENSE * (len(words) + len(asked)):
-        # Dense words: the places of all words between the least and the greatest, in an array.
-        found[rows] = least_at(words, low, high, places, none)[asked[rows] - low]
+    if high - low < _DENSE * (len(keys) + len(asked)):
+        # Dense keys: the places of all keys between the least and the greatest, in an array.
+        found[rows] = least_at(keys, low, high, places, none)[asked[rows] - low]
         return found
-    order = np.lexsort((places, words))
-    words, places = words[order], places[order]
-    first = np.append(True, words[1:] != words[:-1])
-    words, places = words[first], places[first]
-    at = np.searchsorted(words, asked[rows])
-    same = words[at] == asked[rows]
+    order = np.lexsort((places, keys))
+    keys, places = keys[order], places[order]
+    first = np.append(True, keys[1:] != keys[:-1])
+    keys, places = keys[first], places[first]
+    at = np.searchsorted(keys, asked[rows])
+    same = keys[at] == asked[rows]
     found[rows[same]] = places[at[same]]
     return found
 
 
-def least_places(words: Ints, low: int, high: int, places: Ints, none: int) -> Ints | None:
-    """The least place of every word from the least to the greatest; None: they lie too far apart."""
-    if high - low >= _DENSE * len(words):
+def least_places(keys: Ints, low: int, high: int, places: Ints, none: int) -> Ints | None:
+    """The least place of every key from the least to the greatest; None: they lie too far apart."""
+    if high - low >= _DENSE * len(keys):
         return None
-    found: Ints = least_at(words, low, high, places, none)
+    found: Ints = least_at(keys, low, high, places, none)
     return found
 
 
-def distinct(words: Ints) -> Ints:
-    """Each word once, ascending."""
-    if not len(words):
-        return words
-    low, high = int(words.min()), int(words.max())
-    if high - low >= _DENSE * len(words):
-        return np.unique(words)
+def distinct(keys: Ints) -> Ints:
+    """Each key once, ascending."""
+    if not len(keys):
+        return keys
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= _DENSE * len(keys):
+        return np.unique(keys)
     seen = np.zeros(high - low + 1, np.bool_)
-    seen[words - low] = True
+    seen[keys - low] = True
     return np.flatnonzero(seen) + low
 
 
-def places_of(words: Ints, asked: Ints) -> Ints:
-    """Where each word that is asked for stands among words that are ascending; -1: it is not there."""
-    if not len(words) or not len(asked):
+def places_of(keys: Ints, asked: Ints) -> Ints:
+    """Where each key that is asked for stands among keys that are ascending; -1: it is not there."""
+    if not len(keys) or not len(asked):
         return np.full(len(asked), -1)
-    low, high = int(words[0]), int(words[-1])
-    if high - low < _DENSE * (len(words) + len(asked)):
+    low, high = int(keys[0]), int(keys[-1])
+    if high - low < _DENSE * (len(keys) + len(asked)):
         table = np.full(high - low + 2, -1)
-        table[words - low] = np.arange(len(words))
+        table[keys - low] = np.arange(len(keys))
         # What lies outside is asked for at the last place, where nothing is.
         return table[np.where((asked >= low) & (asked <= high), asked - low, high - low + 1)]
-    at = np.minimum(np.searchsorted(words, asked), len(words) - 1)
-    return np.where(words[at] == asked, at, -1)
+    at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    return np.where(keys[at] == asked, at, -1)
 
 
 def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:

@@ -2,7 +2,7 @@
 
 Answer   A row gets the next id when it is appended and keeps it. `first <= id < end` are the live rows. Payload columns
          are gathered by id into Arrow arrays; *marks* are NumPy columns that kernels touch: order, time, key hashes,
-         lineage words, ids of the components of a combination.
+         lineage, ids of the components of a combination.
 
              base          first                    end
               |··· dead ····|======== live ==========|   free

@@ -35,30 +35,30 @@ _REQUESTS = 200
 
 def measure_index(repeats: int = 5) -> IndexCosts:
     rng = np.random.default_rng(7)
-    words = rng.integers(0, _VALUES, (2, _BLOCKS * _ROWS))
+    key_columns = rng.integers(0, _VALUES, (2, _BLOCKS * _ROWS))
     asked = {column: rng.integers(0, _VALUES, (1, _REQUESTS)) for column in (0, 1)}
     room = np.empty(_BLOCKS * _ROWS, np.int64), np.empty(_BLOCKS * _ROWS, np.int64)
     counts, seconds = [], []
     for widths in _WIDTHS:
         # A request on the first column leaves the second field open, and the other way round.
-        blocks = [_block(words, number, widths) for number in range(_BLOCKS)]
+        blocks = [_block(key_columns, number, widths) for number in range(_BLOCKS)]
         table = np.stack([block.line(2) for block in blocks])
         for column, keys in asked.items():
-            every = np.zeros(_REQUESTS, np.int64), np.full(_REQUESTS, words.shape[1])
+            every = np.zeros(_REQUESTS, np.int64), np.full(_REQUESTS, key_columns.shape[1])
             asking = Alone(np.array([column]), 1 << column, keys, *every)
             _, _, runs, visited = read_blocks(table, 0, asking, *room)
             counts.append([runs, visited, _REQUESTS * _BLOCKS])
             seconds.append(_fastest(repeats, partial(read_blocks, table, 0, asking, *room)))
     # The third cost is that of looking a block up and of the rows that are found, which every configuration has.
     run, visit, _block_cost = explained(counts, seconds).tolist()
-    built = [_fastest(repeats, partial(_block, words, 0, widths)) for widths in ((6, 6), (6, 0))]
+    built = [_fastest(repeats, partial(_block, key_columns, 0, widths)) for widths in ((6, 6), (6, 0))]
     hashing = max(built[0] - built[1], 0.0) / _ROWS
     return IndexCosts(*(float(f"{cost:.3g}") for cost in (hashing, run, visit)))
 
 
-def _block(words: Ints, number: int, widths: tuple[int, int]) -> IndexBlock:
+def _block(key_columns: Ints, number: int, widths: tuple[int, int]) -> IndexBlock:
     first, stop = number * _ROWS, (number + 1) * _ROWS
-    here = words[:, first:stop]
+    here = key_columns[:, first:stop]
     return clustered(Fields(widths), here, np.zeros(_ROWS, np.int64), np.arange(_ROWS), first, stop, TemplateTuning())
 
 

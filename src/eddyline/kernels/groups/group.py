@@ -1,8 +1,8 @@
-"""Dictionaries of groups: rows of 64-bit words to small codes, byte strings to ids, with codes that come back.
+"""Dictionaries of groups: rows of 64-bit integers to small codes, byte strings to ids, with codes that come back.
 
-Answer   `find_or_add` gives every row the code of its words, new codes for new rows; `find` only looks; `remove` takes
-         codes out and puts them on the stack of free ones. `intern` does as much for byte strings, which lie in one
-         arena.
+Answer   `find_or_add` gives every row the code of its integers, new codes for new rows; `find` only looks; `remove`
+         takes codes out and puts them on the stack of free ones. `intern` does as much for byte strings, which lie in
+         one arena.
 
              heads[hash] ─► entry ─► following[entry] ─► … ─► -1        free: a stack of entries without a row
 
@@ -44,7 +44,7 @@ class Interned(NamedTuple):
 class Strings(NamedTuple):
     """Byte strings that come, with their hashes; `valid` is empty where all count."""
 
-    words: Any
+    string_hashes: Any
     offsets: Any
     data: Any
     valid: Any
@@ -141,18 +141,18 @@ def rehash(heads, following, keys, codes):
 def intern(known, strings, start, ids):
     """Write the ids of the byte strings from `start` on; returns the first that has no room."""
     heads, following, hashes, begins, sizes, arena, used, free, free_count = known
-    words, offsets, data, valid = strings
+    string_hashes, offsets, data, valid = strings
     mask = np.int64(len(heads) - 1)
-    for i in range(start, len(words)):
+    for i in range(start, len(string_hashes)):
         if len(valid) and not valid[i]:
             ids[i] = 0
             continue
         size = offsets[i + 1] - offsets[i]
-        bucket = words[i] & mask
+        bucket = string_hashes[i] & mask
         entry = heads[bucket]
         while entry >= 0:
             if (
-                hashes[entry] == words[i]
+                hashes[entry] == string_hashes[i]
                 and sizes[entry] == size
                 and same_bytes(arena, begins[entry], data, offsets[i], size)
             ):
@@ -163,7 +163,7 @@ def intern(known, strings, start, ids):
                 return i
             free_count[0] -= 1
             entry = free[free_count[0]]
-            hashes[entry] = words[i]
+            hashes[entry] = string_hashes[i]
             begins[entry] = used[0]
             sizes[entry] = size
             copy_bytes(arena, used[0], data, offsets[i], size)
@@ -171,7 +171,7 @@ def intern(known, strings, start, ids):
             following[entry] = heads[bucket]
             heads[bucket] = entry
         ids[i] = entry
-    return len(words)
+    return len(string_hashes)
 
 
 @njit(cache=True, nogil=True)

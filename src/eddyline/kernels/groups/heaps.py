@@ -7,7 +7,7 @@ Answer   `insert` adds contributions to the heaps of their groups, `remove` take
              root[g] ─► slot ── child ─► slot ── after ─► slot ── after ─► …        (before: to the left, or up)
 
 State    The caller's arrays, changed in place. A removal costs amortised the logarithm of the heap.
-Limits   Values are 64-bit words in the order of their values. With `texts` (begins, sizes, arena) they are ids of
+Limits   Values are 64-bit integers in the order of their values. With `texts` (begins, sizes, arena) they are ids of
          interned byte strings; None makes code of its own, in which no reference to an array is counted.
 Reading  Fredman, Sedgewick, Sleator, Tarjan: The pairing heap
 """
@@ -41,7 +41,7 @@ def _beats(a, b, largest, texts):
 
 
 @njit(cache=True, nogil=True)
-def _meld(a, b, words, links, largest, texts):
+def _meld(a, b, encoded, links, largest, texts):
     """Two heaps as one; returns its root. links[s] = (child, after, before).
 
     It returns in one place: with several, compiled code counts references to the arrays in every call, which costs ten
@@ -52,7 +52,7 @@ def _meld(a, b, words, links, largest, texts):
     elif b < 0:
         root = np.int64(a)
     else:
-        turned = _beats(words[b], words[a], largest, texts)
+        turned = _beats(encoded[b], encoded[a], largest, texts)
         root, under = (np.int64(b), np.int64(a)) if turned else (np.int64(a), np.int64(b))
         child = links[root, 0]
         links[under, 1] = child
@@ -66,7 +66,7 @@ def _meld(a, b, words, links, largest, texts):
 
 
 @njit(cache=True, nogil=True)
-def _without_root(slot, words, links, largest, texts):
+def _without_root(slot, encoded, links, largest, texts):
     """The children of a node as one heap: melded in pairs from the left, the pairs from the right."""
     pairs = -1
     at = links[slot, 0]
@@ -77,7 +77,7 @@ def _without_root(slot, words, links, largest, texts):
         if second >= 0:
             rest = links[second, 1]
             links[second, 1] = -1
-            at = _meld(at, second, words, links, largest, texts)
+            at = _meld(at, second, encoded, links, largest, texts)
         links[at, 1] = pairs
         pairs = at
         at = rest
@@ -85,7 +85,7 @@ def _without_root(slot, words, links, largest, texts):
     while pairs >= 0:
         rest = links[pairs, 1]
         links[pairs, 1] = -1
-        root = _meld(root, pairs, words, links, largest, texts)
+        root = _meld(root, pairs, encoded, links, largest, texts)
         pairs = rest
     if root >= 0:
         links[root, 2] = -1
@@ -93,8 +93,8 @@ def _without_root(slot, words, links, largest, texts):
 
 
 @njit(cache=True, nogil=True)
-def insert(roots, codes, slots, words, links, valid, largest, texts):
-    """`words` and `links` by slot; `valid` by contribution, empty where all count."""
+def insert(roots, codes, slots, encoded, links, valid, largest, texts):
+    """`encoded` and `links` by slot; `valid` by contribution, empty where all count."""
     for i in range(len(codes)):
         if len(valid) and not valid[i]:
             continue
@@ -102,16 +102,16 @@ def insert(roots, codes, slots, words, links, valid, largest, texts):
         links[slot, 0] = -1
         links[slot, 1] = -1
         links[slot, 2] = -1
-        roots[codes[i]] = _meld(roots[codes[i]], slot, words, links, largest, texts)
+        roots[codes[i]] = _meld(roots[codes[i]], slot, encoded, links, largest, texts)
 
 
 @njit(cache=True, nogil=True)
-def remove(roots, codes, slots, words, links, valid, largest, texts):
+def remove(roots, codes, slots, encoded, links, valid, largest, texts):
     for i in range(len(codes)):
         if len(valid) and not valid[i]:
             continue
         slot = slots[i]
-        rest = _without_root(slot, words, links, largest, texts)
+        rest = _without_root(slot, encoded, links, largest, texts)
         if roots[codes[i]] == slot:
             roots[codes[i]] = rest
             continue
@@ -122,16 +122,16 @@ def remove(roots, codes, slots, words, links, valid, largest, texts):
             links[before, 1] = after
         if after >= 0:
             links[after, 2] = before
-        roots[codes[i]] = _meld(roots[codes[i]], rest, words, links, largest, texts)
+        roots[codes[i]] = _meld(roots[codes[i]], rest, encoded, links, largest, texts)
 
 
 @njit(cache=True, nogil=True)
-def best(codes, words, valid, extremes, known, largest, texts):
+def best(codes, encoded, valid, extremes, known, largest, texts):
     """Extremes of groups from which nothing is ever taken out."""
     for i in range(len(codes)):
         if len(valid) and not valid[i]:
             continue
         g = codes[i]
-        if not known[g] or _beats(words[i], extremes[g], largest, texts):
+        if not known[g] or _beats(encoded[i], extremes[g], largest, texts):
             known[g] = True
-            extremes[g] = words[i]
+            extremes[g] = encoded[i]

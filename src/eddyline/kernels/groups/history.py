@@ -4,7 +4,7 @@ down after each.
 Answer   `touched_rows` gives one row per instant and group to which something happens then. `follow_counts`,
          `follow_floats`, `follow_whole`, `follow_heaps` and `follow_best` change the state of the groups and copy it
          into the rows. `follow_distinct` says which values are the first to come and the last to leave. `note_presence`
-         and `note_words` compare rows with what was emitted.
+         and `note_outputs` compare rows with what was emitted.
 
              instant 0: came, left ─► state ─► rows    instant 1: came, left ─► state ─► rows    …
 
@@ -77,10 +77,10 @@ class Extremes(NamedTuple):
 
 
 class Heaps(NamedTuple):
-    """A heap per group: roots by group, words and links by slot."""
+    """A heap per group: roots by group, encoded values and links by slot."""
 
     roots: Any
-    words: Any
+    encoded: Any
     links: Any
 
 
@@ -149,20 +149,20 @@ def note_presence(codes, stays, present):
 
 
 @njit(cache=True, nogil=True)
-def note_words(codes, stays, before, new, new_valid, words, valid, column, changed):
-    """Set `changed` at rows whose group stood before with another word. `words` and `valid`, by group and column, move
-    from row to row.
+def note_outputs(codes, stays, before, new, new_valid, encoded, valid, column, changed):
+    """Set `changed` at rows whose group stood before with another value. `encoded` and `valid`, by group and column,
+    move from row to row.
 
-    `new` has the words of the rows that stay, `new_valid` is empty where all of them have a value.
+    `new` has the encoded values of the rows that stay, `new_valid` is empty where all of them have a value.
     """
     place = 0
     for r in range(len(codes)):
         if stays[r]:
             g = codes[r]
             there = len(new_valid) == 0 or new_valid[place]
-            if before[r] and (words[g, column] != new[place] or valid[g, column] != there):
+            if before[r] and (encoded[g, column] != new[place] or valid[g, column] != there):
                 changed[r] = True
-            words[g, column] = new[place]
+            encoded[g, column] = new[place]
             valid[g, column] = there
             place += 1
 
@@ -286,7 +286,7 @@ def follow_whole(coming, leaving, rows_at, by_group, by_row):
 @njit(cache=True, nogil=True)
 def follow_heaps(heaps, coming, leaving, rows_at, by_row, largest, texts):
     """Write the extremes of the rows' groups; `known` is False where a group has no value."""
-    roots, words, links = heaps
+    roots, encoded, links = heaps
     came, came_slots, came_valid, came_ends = coming
     left, left_slots, left_valid, left_ends = leaving
     rows, row_ends = rows_at
@@ -297,21 +297,21 @@ def follow_heaps(heaps, coming, leaving, rows_at, by_row, largest, texts):
     for i in range(len(row_ends)):
         e = came_ends[i]
         f = left_ends[i]
-        insert(roots, came[c:e], came_slots[c:e], words, links, came_valid[c:e], largest, texts)
-        remove(roots, left[d:f], left_slots[d:f], words, links, left_valid[d:f], largest, texts)
+        insert(roots, came[c:e], came_slots[c:e], encoded, links, came_valid[c:e], largest, texts)
+        remove(roots, left[d:f], left_slots[d:f], encoded, links, left_valid[d:f], largest, texts)
         c = e
         d = f
         while r < row_ends[i]:
             root = roots[rows[r]]
             known[r] = root >= 0
-            extremes[r] = words[root] if root >= 0 else 0
+            extremes[r] = encoded[root] if root >= 0 else 0
             r += 1
 
 
 @njit(cache=True, nogil=True)
 def follow_best(coming, rows_at, by_group, by_row, largest, texts):
     """As `follow_heaps`, where nothing ever leaves."""
-    came, came_words, came_valid, came_ends = coming
+    came, came_values, came_valid, came_ends = coming
     rows, row_ends = rows_at
     extremes, known = by_group
     row_extremes, row_known = by_row
@@ -319,7 +319,7 @@ def follow_best(coming, rows_at, by_group, by_row, largest, texts):
     r = 0
     for i in range(len(row_ends)):
         e = came_ends[i]
-        best(came[c:e], came_words[c:e], came_valid[c:e], extremes, known, largest, texts)
+        best(came[c:e], came_values[c:e], came_valid[c:e], extremes, known, largest, texts)
         c = e
         while r < row_ends[i]:
             row_known[r] = known[rows[r]]

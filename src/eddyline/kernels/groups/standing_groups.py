@@ -1,9 +1,9 @@
-"""Groups of key words that stay: rows enter them and leave them.
+"""Groups of keys that stay: rows enter them and leave them.
 
 Answer   `enter_groups` finds or makes the groups of rows and adds what they bring; `leave_groups` takes out what rows
          have brought; `merge_groups` adds up groups by a coarser number.
-State    In the caller's arrays: chains of groups by hash, and per group key words, rows, values and sums.
-Limits   Words of texts are hashes: the caller verifies the values. Arrays have room for as many groups as rows may
+State    In the caller's arrays: chains of groups by hash, and per group keys, rows, values and sums.
+Limits   Keys of texts are hashes: the caller verifies the values. Arrays have room for as many groups as rows may
          bring.
 """
 
@@ -19,12 +19,12 @@ from eddyline.kernels.hashing import fold, mix
 
 
 class Groups(NamedTuple):
-    """`heads` and `following` are chains of groups; `words` has one line per grouping column; `counts`, `sums` one per
+    """`heads` and `following` are chains of groups; `keys` has one line per grouping column; `counts`, `sums` one per
     summed column."""
 
     heads: npt.NDArray[np.int64]
     following: npt.NDArray[np.int64]
-    words: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
     nulls: npt.NDArray[np.int64]
     #: Rows in the group, and the id of the newest.
     rows: npt.NDArray[np.int64]
@@ -34,11 +34,11 @@ class Groups(NamedTuple):
 
 
 @njit(cache=True, inline="always")
-def _bucket(words, nulls, at, mask):
+def _bucket(keys, nulls, at, mask):
     h = mix(nulls[at])
-    for c in range(len(words)):
+    for c in range(len(keys)):
         if not nulls[at] >> c & 1:
-            h = fold(h, words[c, at])
+            h = fold(h, keys[c, at])
     return h & mask
 
 
@@ -47,28 +47,28 @@ def chain_groups(groups, count):
     """Chain all groups; the chains are empty."""
     mask = np.uint64(len(groups.heads) - 1)
     for g in range(count):
-        bucket = _bucket(groups.words, groups.nulls, g, mask)
+        bucket = _bucket(groups.keys, groups.nulls, g, mask)
         groups.following[g] = groups.heads[bucket]
         groups.heads[bucket] = g
 
 
 @njit(cache=True, nogil=True)
-def enter_groups(groups, count, words, nulls, ids, values, valid, codes):
+def enter_groups(groups, count, keys, nulls, ids, values, valid, codes):
     """Rows enter their groups, which are written to `codes`; returns the number of groups.
 
     Args:
         count: groups so far.
-        words, nulls: of the rows, one line per grouping column; values, valid: one line per summed column.
+        keys, nulls: of the rows, one line per grouping column; values, valid: one line per summed column.
     """
     mask = np.uint64(len(groups.heads) - 1)
     for row in range(len(ids)):
         missing = nulls[row]
-        bucket = _bucket(words, nulls, row, mask)
+        bucket = _bucket(keys, nulls, row, mask)
         g = groups.heads[bucket]
         while g >= 0:
             same = groups.nulls[g] == missing
-            for c in range(len(words)):
-                same &= groups.words[c, g] == words[c, row] or missing >> c & 1 == 1
+            for c in range(len(keys)):
+                same &= groups.keys[c, g] == keys[c, row] or missing >> c & 1 == 1
             if same:
                 break
             g = groups.following[g]
@@ -78,8 +78,8 @@ def enter_groups(groups, count, words, nulls, ids, values, valid, codes):
             groups.following[g] = groups.heads[bucket]
             groups.heads[bucket] = g
             groups.nulls[g] = missing
-            for c in range(len(words)):
-                groups.words[c, g] = words[c, row]
+            for c in range(len(keys)):
+                groups.keys[c, g] = keys[c, row]
         codes[row] = g
         groups.rows[g] += 1
         groups.newest[g] = ids[row]

@@ -36,15 +36,15 @@ class Begun(NamedTuple):
 
 
 class PairKey(NamedTuple):
-    """The key of a pair: one or two words of the probing row and of the stored row, and which of the two sides comes
+    """The key of a pair: one or two columns of the probing row and of the stored row, and which of the two sides comes
     first."""
 
     own_a: Any
     own_b: Any
-    own_words: int
+    own_width: int
     other_a: Any
     other_b: Any
-    other_words: int
+    other_width: int
     own_first: bool
 
 
@@ -144,7 +144,7 @@ def _wanted_into(found, begin, count, n, at, sequence, asking, stored, sides, as
     visited, refused."""
     hashes, limit, floor = asking
     heads, back, keys, order, dead, base, _, _ = stored
-    own_a, own_b, own_words, other_a, other_b, other_words, own_first = sides
+    own_a, own_b, own_width, other_a, other_b, other_width, own_first = sides
     asked_heads, asked_back, asked_keys, asked_dead, asked_base, asked_first = asked
     mask = np.uint64(len(heads) - 1)
     visited = 0
@@ -163,21 +163,21 @@ def _wanted_into(found, begin, count, n, at, sequence, asking, stored, sides, as
             p = row - base
             if keys[p] == key and order[p] < bound and dead[p] >= least:
                 left -= 1
-                word = mix(own_a[o]) if own_first else mix(other_a[p])
+                pair_key = mix(own_a[o]) if own_first else mix(other_a[p])
                 if own_first:
-                    if own_words > 1:
-                        word = fold(word, own_b[o])
-                    word = fold(word, other_a[p])
-                    if other_words > 1:
-                        word = fold(word, other_b[p])
+                    if own_width > 1:
+                        pair_key = fold(pair_key, own_b[o])
+                    pair_key = fold(pair_key, other_a[p])
+                    if other_width > 1:
+                        pair_key = fold(pair_key, other_b[p])
                 else:
-                    if other_words > 1:
-                        word = fold(word, other_b[p])
-                    word = fold(word, own_a[o])
-                    if own_words > 1:
-                        word = fold(word, own_b[o])
+                    if other_width > 1:
+                        pair_key = fold(pair_key, other_b[p])
+                    pair_key = fold(pair_key, own_a[o])
+                    if own_width > 1:
+                        pair_key = fold(pair_key, own_b[o])
                 if is_held(
-                    np.int64(word),
+                    np.int64(pair_key),
                     asked_floor[o],
                     asked_heads,
                     asked_back,

@@ -9,7 +9,7 @@ State    A chain links rows of one bucket from the newest to the oldest by dista
 
               heads ─► 97 ──2──► 95 ──5──► 90 ──8──► 82   first = 85: the walk ends here
 
-Limits   Keys are compared as 64-bit words: exact for single integer-like columns, to be verified for others.
+Limits   Keys are 64-bit integers: exact for single integer-like columns, to be verified for others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from eddyline.kernels.hashing import mix
 
 #: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
 _FAR = 2**31 - 1
-#: How many words a kernel keeps at hand, a power of two; what stands for a word without a row, and where no word is
+#: How many keys a kernel keeps at hand, a power of two; what stands for a key without a row, and where no key is
 #: kept.
 _KNOWN = 1024
 _NOWHERE = np.iinfo(np.int64).min + 1
@@ -140,12 +140,12 @@ def _by_bucket(hashes, mask):
 
 
 @njit(cache=True, inline="always")
-def is_held(word, least, heads, back, keys, dead, base, first):
+def is_held(key, least, heads, back, keys, dead, base, first):
     """Whether a chain has a row with this key that is not dead before `least`."""
-    row = heads[mix(word) & np.uint64(len(heads) - 1)]
+    row = heads[mix(key) & np.uint64(len(heads) - 1)]
     while row >= first:
         p = row - base
-        if keys[p] == word and dead[p] >= least:
+        if keys[p] == key and dead[p] >= least:
             return True
         step = back[p]
         if step == 0:
@@ -155,19 +155,19 @@ def is_held(word, least, heads, back, keys, dead, base, first):
 
 
 @njit(cache=True, nogil=True)
-def held(words, least, stored):
-    """Whether the chain of each word has a row with it that is not dead before `least`."""
+def held(wanted, least, stored):
+    """Whether the chain of each key has a row with it that is not dead before `least`."""
     heads, back, keys, _, dead, base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
-    out = np.zeros(len(words), np.bool_)
-    for o in range(len(words)):
-        row = heads[mix(words[o]) & mask]
+    out = np.zeros(len(wanted), np.bool_)
+    for o in range(len(wanted)):
+        row = heads[mix(wanted[o]) & mask]
         while row >= first:
             p = row - base
             lives = dead[p] >= least[o]
             if in_time_order and not lives:
                 break
-            if keys[p] == words[o] and lives:
+            if keys[p] == wanted[o] and lives:
                 out[o] = True
                 break
             if back[p] == 0:
@@ -186,7 +186,7 @@ class ProbeMarks(NamedTuple):
 
 
 class Shut(NamedTuple):
-    """Words of which no further row comes: two lists of intervals in order, and `places` of the words from `first` on,
+    """Keys of which no further row comes: two lists of intervals in order, and `places` of the keys from `first` on,
     each closed for
     rows at its place and after it."""
 
@@ -199,27 +199,27 @@ class Shut(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _lies_in(word, low, high):
-    """Whether a word lies in one of some intervals that are in order."""
-    if len(low) == 0 or word < low[0] or word > high[-1]:
+def _lies_in(key, low, high):
+    """Whether a key lies in one of some intervals that are in order."""
+    if len(low) == 0 or key < low[0] or key > high[-1]:
         return False
-    if word <= high[0]:
+    if key <= high[0]:
         return True
-    return word <= high[np.searchsorted(low, word, side="right") - 1]
+    return key <= high[np.searchsorted(low, key, side="right") - 1]
 
 
 @njit(cache=True, nogil=True)
-def shut_rows(words, left_out, shut, never):
-    """Positions of the words that are closed, at whatever place before `never`, without those that are left out; there
+def shut_rows(keys, left_out, shut, never):
+    """Positions of the keys that are closed, at whatever place before `never`, without those that are left out; there
     may be no flags for
     that."""
     low, high, further_low, further_high, begin, places = shut
-    out = np.empty(len(words), np.int64)
+    out = np.empty(len(keys), np.int64)
     n = 0
-    for i in range(len(words)):
-        word = words[i]
-        is_closed = begin <= word < begin + len(places) and places[word - begin] < never
-        if (is_closed or _lies_in(word, low, high) or _lies_in(word, further_low, further_high)) and not (
+    for i in range(len(keys)):
+        key = keys[i]
+        is_closed = begin <= key < begin + len(places) and places[key - begin] < never
+        if (is_closed or _lies_in(key, low, high) or _lies_in(key, further_low, further_high)) and not (
             len(left_out) and left_out[i]
         ):
             out[n] = i
@@ -229,40 +229,40 @@ def shut_rows(words, left_out, shut, never):
 
 @njit(cache=True, nogil=True)
 def unmet(ids, asked, span, shut, stored):
-    """Which rows ask for a word that is closed at their places, and whose chain has no row with it that is in its
+    """Which rows ask for a key that is closed at their places, and whose chain has no row with it that is in its
     window."""
-    words, order, times, base = asked
+    asked_keys, order, times, base = asked
     low, high, further_low, further_high, begin, places = shut
     heads, back, keys, _, dead, stored_base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     out = np.zeros(len(ids), np.bool_)
-    # The last word that was looked up for each remainder, the least death that was asked for, and the death of the row
-    # that was found: rows of one word come close together.
+    # The last key that was looked up for each remainder, the least death that was asked for, and the death of the row
+    # that was found: rows of one key come close together.
     known = np.empty(_KNOWN, np.int64)
     since = np.empty(_KNOWN, np.int64)
     found = np.full(_KNOWN, _UNKNOWN)
     for o in range(len(ids)):
         at = ids[o] - base
-        word = words[at]
-        is_closed = begin <= word < begin + len(places) and places[word - begin] <= order[at]
-        if not is_closed and not _lies_in(word, low, high) and not _lies_in(word, further_low, further_high):
+        key = asked_keys[at]
+        is_closed = begin <= key < begin + len(places) and places[key - begin] <= order[at]
+        if not is_closed and not _lies_in(key, low, high) and not _lies_in(key, further_low, further_high):
             continue
         least = times[at] - span
-        slot = word & (_KNOWN - 1)
-        if found[slot] != _UNKNOWN and known[slot] == word:
+        slot = key & (_KNOWN - 1)
+        if found[slot] != _UNKNOWN and known[slot] == key:
             if found[slot] != _NOWHERE and found[slot] >= least:
                 continue
             if found[slot] == _NOWHERE and least >= since[slot]:
                 out[o] = True
                 continue
-        row = heads[mix(word) & mask]
-        known[slot], since[slot], found[slot] = word, least, _NOWHERE
+        row = heads[mix(key) & mask]
+        known[slot], since[slot], found[slot] = key, least, _NOWHERE
         while row >= first:
             p = row - stored_base
             lives = dead[p] >= least
             if in_time_order and not lives:
                 break
-            if keys[p] == word and lives:
+            if keys[p] == key and lives:
                 found[slot] = dead[p]
                 break
             if back[p] == 0:

@@ -1,7 +1,7 @@
 """Shared joins to the queries that want their results: probe, lineage and windows in one walk, then query by query.
 
 Answer   `expand_chains` walks hash chains and writes one *share* (place of the query, probing row, stored row) for
-         every query that wants the pair; `expand_words` writes the shares of combinations that are there already.
+         every query that wants the pair; `expand_lineage` writes the shares of combinations that are there already.
          `order_shares` puts shares by query, and within a query by the rank of the newest row, in linear time.
          `pairs_of` takes one group's part of pairs that were found for several.
 State    None. A walk that runs out of room stops before the row that did not fit; the caller makes room and goes on.
@@ -20,7 +20,7 @@ from eddyline.kernels.bitsets import DE_BRUIJN, PLACES
 from eddyline.kernels.hashing import mix
 from eddyline.kernels.joins.probe import _by_bucket
 
-#: Up to this number of lineage words are written without testing whether a bit is set.
+#: Up to this number of words of lineage are written without testing whether a bit is set.
 _FEW_WORDS = 4
 _LEAST = np.iinfo(np.int64).min
 
@@ -34,21 +34,21 @@ class ShareArrays(NamedTuple):
 
 
 class Probing(NamedTuple):
-    """The rows that probe. `words` is their lineage; own = 0: its one line holds for all of them."""
+    """The rows that probe. `lineage` is their lineage; own = 0: its one line holds for all of them."""
 
     #: Key hashes; below which order stored rows are older; event times; rows seen, where windows count rows.
     hashes: Any
     limit: Any
     clock: Any
     seen: Any
-    words: Any
+    lineage: Any
     own: int
     #: Whether the limits ascend.
     ordered: bool
 
 
 class Chained(NamedTuple):
-    """The rows of a store with a hash index. `words` is their lineage; theirs = 0: its one line holds for all of
+    """The rows of a store with a hash index. `lineage` is their lineage; theirs = 0: its one line holds for all of
     them."""
 
     heads: Any
@@ -57,7 +57,7 @@ class Chained(NamedTuple):
     order: Any
     ts: Any
     num: Any
-    words: Any
+    lineage: Any
     theirs: int
     base: int
     first: int
@@ -104,11 +104,11 @@ def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
         shares so far, the next position in `sequence`, pairs that a query wants, stored rows visited.
     """
     place, left, right = shares
-    hashes, limit, clock, seen, words, own, ordered = probing
+    hashes, limit, clock, seen, lineage, own, ordered = probing
     heads, back, keys, order, ts, num, stored, theirs, base, first = chained
     sizes, table, span_of, counts, count_table, rows_of, place_of = windows
     mask = np.uint64(len(heads) - 1)
-    width = words.shape[1]
+    width = lineage.shape[1]
     room = len(place)
     counted = len(counts) > 0
     active = np.empty(width, np.int64)
@@ -134,10 +134,10 @@ def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
             step = back[start - base]
             start = start - step if step else np.int64(-1)
         if own or ages < 0:
-            # Which words of the lineage say anything, and how far back the windows of its queries reach.
+            # Which words of the lineage have a bit, and how far back the windows of its queries reach.
             used = 0
             for w in range(width):
-                wanted = words[o * own, w] & table[0, w] & count_table[0, w]
+                wanted = lineage[o * own, w] & table[0, w] & count_table[0, w]
                 if wanted:
                     active[used] = w
                     mine[used] = wanted
@@ -205,14 +205,14 @@ def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
 
 
 @njit(cache=True, nogil=True)
-def expand_words(place, left, n, offset, at, words, place_of):
-    """Shares of combinations `at` and following, by their lineage words; returns shares so far and the next
+def expand_lineage(place, left, n, offset, at, lineage, place_of):
+    """Shares of combinations `at` and following, by their lineage; returns shares so far and the next
     combination."""
     room = len(place)
-    while at < words.shape[0]:
+    while at < lineage.shape[0]:
         before = n
-        for w in range(words.shape[1]):
-            wanted = words[at, w]
+        for w in range(lineage.shape[1]):
+            wanted = lineage[at, w]
             while wanted:
                 lone = wanted & (~wanted + np.uint64(1))
                 slot_place = place_of[(w << 6) + PLACES[np.int64((lone * DE_BRUIJN) >> np.uint64(58))]]

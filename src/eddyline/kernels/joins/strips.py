@@ -59,11 +59,11 @@ class Aged(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def are_all(words, line):
-    """Whether every line of the words is this one."""
-    for i in range(len(words)):
+def are_all(lineage, line):
+    """Whether every line of the lineage is this one."""
+    for i in range(len(lineage)):
         for j in range(len(line)):
-            if words[i, j] != line[j]:
+            if lineage[i, j] != line[j]:
                 return False
     return True
 

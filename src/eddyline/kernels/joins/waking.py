@@ -8,8 +8,8 @@ Answer   For each asking row: the pairs of a *near* and a *far* row that have it
                       └─► far chain  ─────────────►┴─► alive together? ─► held by the third? ─► (near, far)
 
 State    The table, made once for all asking rows with one near key.
-Limits   Both stores are in time order. Keys are given as columns of 64-bit words and are compared as such, not by their
-         hash. A pair that two rows ask for comes twice.
+Limits   Both stores are in time order. Keys are given as columns of 64-bit integers and are compared as such, not by
+         their hash. A pair that two rows ask for comes twice.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _SLOTS = 1024
 
 
 @njit(cache=True, inline="always")
-def _word(a, i, b, j, from_a):
-    """The word of a composite key whose parts lie in two matrices, as `keys.combined` makes it of whole columns."""
+def _key(a, i, b, j, from_a):
+    """The key of a composite key whose parts lie in two matrices, as `keys.combined` makes it of whole columns."""
     first = a[i, 0] if from_a[0] else b[j, 0]
     if len(from_a) == 1:
         return first
-    word = mix(first)
+    key = mix(first)
     for k in range(1, len(from_a)):
-        word = fold(word, a[i, k] if from_a[k] else b[j, k])
-    return np.int64(word)
+        key = fold(key, a[i, k] if from_a[k] else b[j, k])
+    return np.int64(key)
 
 
 @njit(cache=True, inline="always")
@@ -44,20 +44,20 @@ def _same(a, i, b, j):
 
 
 @njit(cache=True, nogil=True)
-def _fill(slots, rows, links, word, words, o, near):
+def _fill(slots, rows, links, key, parts, o, near):
     """Put the near rows with a key into the table; returns rows visited."""
     heads, back, keys, ts, base, first, floor, _, own, spread, _, _ = near
     slots[:] = -1
     mask = np.uint64(len(slots) - 1)
     held = 0
     visited = 0
-    row = heads[mix(word) & np.uint64(len(heads) - 1)]
+    row = heads[mix(key) & np.uint64(len(heads) - 1)]
     while row >= first:
         p, i = row - base, row - first
         visited += 1
         if ts[p] < floor:
             break
-        if keys[p] == word and _same(own, i, words, o):
+        if keys[p] == key and _same(own, i, parts, o):
             slot = np.uint64(spread[i]) & mask
             rows[held] = row
             links[held] = slots[slot]
@@ -74,7 +74,7 @@ def _fill(slots, rows, links, word, words, o, near):
 def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slots, rows, links):
     """Go on from place `at` of the sequence; stops before a row whose pairs do not fit, having undone what it wrote of
     them."""
-    near_hashes, far_hashes, near_words, far_words = asking
+    near_hashes, far_hashes, near_keys, far_keys = asking
     _, _, _, near_ts, near_base, near_first, _, near_dead, _, _, near_joint, near_third = near
     heads, back, keys, far_ts, far_base, far_first, floor, far_dead, own, spread, far_joint, far_third = far
     asks, from_near, third_heads, third_back, third_keys, third_dead, third_base, third_first, third_span = third
@@ -87,30 +87,30 @@ def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slo
         o = sequence[at]
         began = n
         before = visited, asked, refused
-        if filled < 0 or near_hashes[o] != near_hashes[filled] or not _same(near_words, o, near_words, filled):
-            visited += _fill(slots, rows, links, near_hashes[o], near_words, o, near)
+        if filled < 0 or near_hashes[o] != near_hashes[filled] or not _same(near_keys, o, near_keys, filled):
+            visited += _fill(slots, rows, links, near_hashes[o], near_keys, o, near)
             filled = o
-        word = far_hashes[o]
-        row = heads[mix(word) & bucket_mask]
+        key = far_hashes[o]
+        row = heads[mix(key) & bucket_mask]
         while row >= far_first:
             q, j = row - far_base, row - far_first
             visited += 1
             if far_ts[q] < floor:
                 break
-            if keys[q] == word:
+            if keys[q] == key:
                 entry = slots[np.uint64(spread[j]) & mask]
                 while entry >= 0:
                     i = rows[entry] - near_first
                     clock = max(near_ts[rows[entry] - near_base], far_ts[q])
                     if (
                         _same(near_joint, i, far_joint, j)
-                        and _same(own, j, far_words, o)
+                        and _same(own, j, far_keys, o)
                         and min(near_dead[i], far_dead[j]) >= max(clock, low)
                     ):
                         good = True
                         if asks:
                             asked += 1
-                            wanted = _word(near_third, i, far_third, j, from_near)
+                            wanted = _key(near_third, i, far_third, j, from_near)
                             good = is_held(
                                 wanted,
                                 clock - third_span,
@@ -142,10 +142,10 @@ def asked_pairs(asking, near, far, third, low):
     """Pairs of ids (near, far) that rows ask for.
 
     Args:
-        asking: hashes towards the near store and towards the far one, then the key words behind the two, a column per
+        asking: hashes towards the near store and towards the far one, then the keys behind the two, a column per
         part. near: heads, back, keys, ts, base, first of the store, the floor below which its rows are dead; then by
         live row its death, its
-            key words towards the asking rows, a hash of those towards the far store, these, and those towards the
+            keys towards the asking rows, a hash of those towards the far store, these, and those towards the
             third.
         far: the same of the other store.
         third: whether it is asked, which parts of its key are the near row's; heads, back, keys, dead, base, first; how

@@ -70,7 +70,7 @@ class Events(NamedTuple):
     refs: np.ndarray
     ts: np.ndarray
     rank: np.ndarray
-    words: np.ndarray
+    keys: np.ndarray
     nulls: np.ndarray
 
 

@@ -46,7 +46,7 @@ def _tested(m, leaf, have, assigned, machines, events):
         x, y = machines.test_left_column[c], machines.test_right_column[c]
         if events.nulls[a, x] or events.nulls[b, y]:
             return False
-        if not _holds(machines.test_operator[c], events.words[a, x], events.words[b, y]):
+        if not _holds(machines.test_operator[c], events.keys[a, x], events.keys[b, y]):
             return False
     return True
 

@@ -1,8 +1,8 @@
 """Rows of a template clustered by address: values are numbered, fields put into addresses, rows sorted by counting.
 
-Answer   `number_words` numbers the distinct words of a column in the order in which they come; `code_rows` makes codes
-         of these numbers; `add_field` puts the field of each code into the addresses; `cluster_rows` sorts rows by
-         address and copies what requests read of them.
+Answer   `number_distinct` numbers the distinct keys of a column in the order in which they come; `code_rows` makes
+         codes of these numbers; `add_field` puts the field of each code into the addresses; `cluster_rows` sorts rows
+         by address and copies what requests read of them.
 State    None.
 Limits   A row whose column is null has no number there: its field is 0. At most 2^31 rows.
 """
@@ -17,13 +17,13 @@ from eddyline.kernels.requests.request_blocks import PORTION, form_of
 
 
 @njit(cache=True, nogil=True)
-def number_words(words, nulls, column, most):
-    """The distinct words of the rows in which a column is not null, and the number of each row's word (-1: null).
+def number_distinct(keys, nulls, column, most):
+    """The distinct keys of the rows in which a column is not null, and the number of each row's key (-1: null).
 
     Returns:
-        no words, and numbers that mean nothing, where there are more than `most`.
+        no keys, and numbers that mean nothing, where there are more than `most`.
     """
-    rows = len(words)
+    rows = len(keys)
     size = 16
     while size < 4 * min(most, rows):
         size *= 2
@@ -35,14 +35,14 @@ def number_words(words, nulls, column, most):
     for row in range(rows):
         if nulls[row] >> column & 1:
             continue
-        word = words[row]
-        place = mix(word) & mask
-        while heads[place] >= 0 and found[heads[place]] != word:
+        key = keys[row]
+        place = mix(key) & mask
+        while heads[place] >= 0 and found[heads[place]] != key:
             place = (place + np.uint64(1)) & mask
         if heads[place] < 0:
             if count == most:
                 return found[:0], numbers
-            found[count] = word
+            found[count] = key
             heads[place] = count
             count += 1
         numbers[row] = heads[place]
@@ -51,7 +51,7 @@ def number_words(words, nulls, column, most):
 
 @njit(cache=True, nogil=True)
 def code_rows(numbers, codes):
-    """Replace the number of each row's word by the code of the word."""
+    """Replace the number of each row's key by the code of the key."""
     for row in range(len(numbers)):
         if numbers[row] >= 0:
             numbers[row] = codes[numbers[row]]
@@ -66,18 +66,18 @@ def add_field(address, codes, fields, shift):
 
 
 @njit(cache=True, nogil=True)
-def cluster_rows(address, count, words, codes, coded, nulls, ids):
+def cluster_rows(address, count, keys, codes, coded, nulls, ids):
     """Rows in the order of their addresses, rows of one address in the order in which they come.
 
     Args:
         count: addresses; ids: distances of the rows from the first id of the block.
-        words, codes: one line per column; coded: the columns that have codes.
+        keys, codes: one line per column; coded: the columns that have codes.
 
     Returns:
-        where the rows of each address begin (one more than there are addresses), ids, words, null bits and short forms
-        of words.
+        where the rows of each address begin (one more than there are addresses), ids, keys, null bits and short forms
+        of keys.
     """
-    rows, columns = len(address), words.shape[0]
+    rows, columns = len(address), keys.shape[0]
     offsets = np.zeros(count + 1, np.int32)
     for row in range(rows):
         offsets[address[row] + 1] += 1
@@ -92,15 +92,15 @@ def cluster_rows(address, count, words, codes, coded, nulls, ids):
         place_of[row] = place
         out_ids[place] = ids[row]
         out_nulls[place] = nulls[row]
-    out_words = np.empty((columns, rows), np.int64)
+    out_keys = np.empty((columns, rows), np.int64)
     forms = np.zeros(columns * rows + PORTION, np.uint16)[: columns * rows].reshape(columns, rows)
     for c in range(columns):
         if coded[c]:
             for row in range(rows):
-                out_words[c, place_of[row]] = words[c, row]
+                out_keys[c, place_of[row]] = keys[c, row]
                 forms[c, place_of[row]] = np.uint16(codes[c, row])
         else:
             for row in range(rows):
-                out_words[c, place_of[row]] = words[c, row]
-                forms[c, place_of[row]] = form_of(words[c, row])
-    return offsets, out_ids, out_words, out_nulls, forms
+                out_keys[c, place_of[row]] = keys[c, row]
+                forms[c, place_of[row]] = form_of(keys[c, row])
+    return offsets, out_ids, out_keys, out_nulls, forms

@@ -4,7 +4,7 @@ Answer   `read_blocks` lets every probe compute its address in every block and r
          open. `scan_each` lets every probe compare the rows of its own range. Both write pairs into buffers that the
          caller gives, and stop where these are full: the caller makes them larger and goes on.
 State    None. A line of a block table has the addresses of a block's arrays; the caller keeps the arrays.
-Limits   As in `requests.py`: words of texts are hashes, and a row whose `nulls` meet the fixed columns matches nothing.
+Limits   As in `requests.py`: keys of texts are hashes, and a row whose `nulls` meet the fixed columns matches nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from eddyline.kernels.hashing import fold, mix
 #: Places in a line of a block table: the first row id and the one after the last, rows in the block, the addresses of
 #: its arrays, the bits of all columns that are null somewhere, the columns that are hashed together (0: each column has
 #: a field of its own) and their bits.
-FIRST, STOP, ROWS, OFFSETS, IDS, WORDS, NULLS, FORMS, NULL_BITS, TOGETHER, HASH_BITS = range(11)
-#: From here on, per column: the bits of its field and those below it, how words become fields, and the sorted codes or
+FIRST, STOP, ROWS, OFFSETS, IDS, KEYS, NULLS, FORMS, NULL_BITS, TOGETHER, HASH_BITS = range(11)
+#: From here on, per column: the bits of its field and those below it, how keys become fields, and the sorted codes or
 #: cuts with their number.
 FIELDS, PER_FIELD = 11, 5
 BITS, SHIFT, KIND, SORTED, COUNT = range(5)
@@ -31,18 +31,18 @@ HASHED, CODES, CUTS = range(3)
 #: Beginning a run costs as much as looking at this number of rows, by the costs of `lab calibrate` (6.4 ns and 0.076
 #: ns) rounded down.
 RUN_ROWS = 64
-#: Rows of a run whose short forms are compared at once: as many as a word has bits. Behind the last form of a block lie
-#: as many more, which are read and mean nothing.
+#: Rows of a run whose short forms are compared at once: as many as a word of 64 bits has. Behind the last form of a
+#: block lie as many more, which are read and mean nothing.
 PORTION = 64
 
 
 class Alone(NamedTuple):
-    """Probes of one pattern: key words, one line per fixed column, and the ids that each looks at, `high` excluded."""
+    """Probes of one pattern: keys, one line per fixed column, and the ids that each looks at, `high` excluded."""
 
     #: The numbers of the fixed columns, and the same as bits.
     columns: npt.NDArray[np.int64]
     fixed: int
-    words: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
 
@@ -89,37 +89,37 @@ def _longs(address, count):
 
 
 @njit(cache=True, inline="always")
-def _place(values, word, count, right):
-    """Where a word belongs among sorted values; after equal ones if `right`."""
+def _place(values, key, count, right):
+    """Where a key belongs among sorted values; after equal ones if `right`."""
     low = 0
-    # Without a branch: no processor foresees on which side a word lies.
+    # Without a branch: no processor foresees on which side a key lies.
     while count > 0:
         half = count >> 1
-        behind = (values[low + half] < word) | (right & (values[low + half] == word))
+        behind = (values[low + half] < key) | (right & (values[low + half] == key))
         low += (half + 1) * behind
         count = half + (count - 2 * half - 1) * behind
     return low
 
 
 @njit(cache=True, inline="always")
-def form_of(word):
-    """The short form of a word without a code, sixteen bits of its hash: rows with other bits have another word."""
-    return np.uint16(mix(word) >> np.uint64(48))
+def form_of(key):
+    """The short form of a key without a code, sixteen bits of its hash: rows with other bits have another key."""
+    return np.uint16(mix(key) >> np.uint64(48))
 
 
 @njit(cache=True, inline="always")
 def _is_exact(line, at):
-    """Whether equal short forms of a column are equal words: they are its codes."""
+    """Whether equal short forms of a column are equal keys: they are its codes."""
     return line[at + KIND] == CODES and line[at + COUNT] <= 1 << 16
 
 
 @njit(cache=True, nogil=True)
-def _code(word, line, at):
-    """The code of a word or the cut that it lies behind; -1: the block has no such word."""
+def _code(key, line, at):
+    """The code of a key or the cut that it lies behind; -1: the block has no such key."""
     count = line[at + COUNT]
     values = _longs(line[at + SORTED], count)
-    place = _place(values, word, count, line[at + KIND] == CUTS)
-    if line[at + KIND] == CODES and (place == count or values[place] != word):
+    place = _place(values, key, count, line[at + KIND] == CUTS)
+    if line[at + KIND] == CODES and (place == count or values[place] != key):
         return np.int64(-1)
     return np.int64(place)
 
@@ -134,8 +134,8 @@ def _hashed(asking, p, line):
     taken = 0
     for c in range(len(asking.columns)):
         if together >> asking.columns[c] & 1:
-            word = asking.words[c, p]
-            h = np.uint64(word) if taken == 0 else fold(mix(h) if taken == 1 else h, word)
+            key = asking.keys[c, p]
+            h = np.uint64(key) if taken == 0 else fold(mix(h) if taken == 1 else h, key)
             taken += 1
     return np.int64(mix(h) & ((np.uint64(1) << np.uint64(line[HASH_BITS])) - np.uint64(1)))
 
@@ -144,23 +144,23 @@ def _hashed(asking, p, line):
 def _located(asking, p, line, columns, forms):
     """Where a probe looks in a block: address (-1: nowhere), open bits above the lowest run, bits of the lowest run.
 
-    The short forms of its words in the block are written to `forms`.
+    The short forms of its keys in the block are written to `forms`.
     """
     address, taken, total = np.int64(0), np.int64(0), np.int64(0)
     for column in range(columns):
         total += line[FIELDS + PER_FIELD * column + BITS]
     low_free = total
     for c in range(len(asking.columns)):
-        at, word = FIELDS + PER_FIELD * asking.columns[c], asking.words[c, p]
+        at, key = FIELDS + PER_FIELD * asking.columns[c], asking.keys[c, p]
         bits, shift, kind = line[at + BITS], line[at + SHIFT], line[at + KIND]
         field = (
-            np.int64(mix(word) & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1)))
+            np.int64(mix(key) & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1)))
             if kind == HASHED
-            else _code(word, line, at)
+            else _code(key, line, at)
         )
         if field < 0:
             return np.int64(-1), np.int64(0), np.int64(0)
-        forms[c] = np.uint16(field) if kind == CODES else form_of(word)
+        forms[c] = np.uint16(field) if kind == CODES else form_of(key)
         if bits:
             if kind == CODES and line[at + COUNT] > 1 << bits:
                 field = (field << bits) // line[at + COUNT]
@@ -211,7 +211,7 @@ def _fitting(address, begin, stop, form, out, n):
 
 @njit(cache=True, inline="always")
 def _keenest(asking, line):
-    """The fixed column, by its place among these, whose field has the fewest bits: its words differ most within a
+    """The fixed column, by its place among these, whose field has the fewest bits: its keys differ most within a
     run."""
     chosen = 0
     for c in range(1, len(asking.columns)):
@@ -225,7 +225,7 @@ def _keenest(asking, line):
 
 @njit(cache=True, nogil=True)
 def _kept(asking, p, line, forms, out_probe, out_row, start, n):
-    """Of the places `out_row[start:n]` keep the rows that have all words of a probe and lie in its range, as row ids;
+    """Of the places `out_row[start:n]` keep the rows that have all keys of a probe and lie in its range, as row ids;
     returns their end.
 
     One loop over all places of a block: what it reads lies far apart, and is fetched at the same time.
@@ -243,7 +243,7 @@ def _kept(asking, p, line, forms, out_probe, out_row, start, n):
             if len(asking.columns) > 1:
                 fits &= carray(_pointer(line[FORMS] + 2 * rows * column), (rows,), np.uint16)[place] == forms[c]
             if not _is_exact(line, FIELDS + PER_FIELD * column):
-                fits &= _longs(line[WORDS] + 8 * rows * column, rows)[place] == asking.words[c, p]
+                fits &= _longs(line[KEYS] + 8 * rows * column, rows)[place] == asking.keys[c, p]
         if asking.fixed & line[NULL_BITS]:
             fits &= _longs(line[NULLS], rows)[place] & asking.fixed == 0
         out_row[kept] = id
@@ -292,11 +292,11 @@ def read_blocks(table, begin, asking, out_probe, out_row):
 
 
 @njit(cache=True, nogil=True)
-def scan_each(words, nulls, wanted, first, end, base, begin, asking, out_probe, out_row):
+def scan_each(keys, nulls, wanted, first, end, base, begin, asking, out_probe, out_row):
     """Probes from `begin` on compare the rows of their ranges between the ids `first` and `end`.
 
     Args:
-        words: one line per column of the template, nulls: bits of the columns that are null; both begin with the id
+        keys: one line per column of the template, nulls: bits of the columns that are null; both begin with the id
         `base`. wanted: which rows from `first` on count; empty where all do.
 
     Returns:
@@ -310,13 +310,13 @@ def scan_each(words, nulls, wanted, first, end, base, begin, asking, out_probe, 
         if start >= stop:
             continue
         visited += stop - start
-        column, key = words[columns[0]], asking.words[0, p]
+        column, key = keys[columns[0]], asking.keys[0, p]
         for at in range(start, stop):
             if column[at] != key or nulls[at] & fixed or (len(wanted) and not wanted[at + base - first]):
                 continue
             same = True
             for c in range(1, len(columns)):
-                same &= asking.words[c, p] == words[columns[c], at]
+                same &= asking.keys[c, p] == keys[columns[c], at]
             if same:
                 if n == len(out_probe):
                     return p, mark, visited

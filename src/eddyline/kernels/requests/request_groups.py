@@ -1,9 +1,9 @@
 """Groups of requests' rows, and plain aggregates of whole numbers over them.
 
-Answer   `group_rows` numbers the groups of rows by (request, key words), `group_requests` by request alone;
+Answer   `group_rows` numbers the groups of rows by (request, keys), `group_requests` by request alone;
          `count_groups` and `sum_groups` give what each group counts, sums up, and has as least and greatest value.
 State    None.
-Limits   Words of texts are hashes: the caller verifies that the rows of a group have equal values. Sums wrap:
+Limits   Keys of texts are hashes: the caller verifies that the rows of a group have equal values. Sums wrap:
          `sum_groups` says how large the values are that were added.
 """
 
@@ -18,12 +18,12 @@ _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @njit(cache=True, nogil=True)
-def group_rows(request, at, words, nulls, columns, mask):
+def group_rows(request, at, keys, nulls, columns, mask):
     """The group of each row, and the first row of each group; groups are numbered as they come.
 
     Args:
-        request: per row; at: its place in `words` and `nulls`, which have one line per column of the template.
-        columns: the columns that rows are grouped by; mask: the same as bits. The word of a null means nothing.
+        request: per row; at: its place in `keys` and `nulls`, which have one line per column of the template.
+        columns: the columns that rows are grouped by; mask: the same as bits. The key of a null means nothing.
     """
     rows = len(request)
     size = 16
@@ -38,7 +38,7 @@ def group_rows(request, at, words, nulls, columns, mask):
         h = fold(mix(request[row]), missing)
         for c in range(len(columns)):
             if not missing >> columns[c] & 1:
-                h = fold(h, words[columns[c], here])
+                h = fold(h, keys[columns[c], here])
         place = np.int64(h & np.uint64(size - 1))
         while True:
             group = heads[place]
@@ -51,7 +51,7 @@ def group_rows(request, at, words, nulls, columns, mask):
             other = at[firsts[group]]
             same = request[firsts[group]] == request[row] and nulls[other] & mask == missing
             for c in range(len(columns)):
-                same &= words[columns[c], other] == words[columns[c], here] or missing >> columns[c] & 1 == 1
+                same &= keys[columns[c], other] == keys[columns[c], here] or missing >> columns[c] & 1 == 1
             if same:
                 codes[row] = group
                 break

@@ -1,10 +1,10 @@
-"""Requests meet rows: pairs of a probe and a row with equal key words inside the probe's range of rows.
+"""Requests meet rows: pairs of a probe and a row with equal keys inside the probe's range of rows.
 
 Answer   `table_of` hashes probes; `scan` lets every row of a stretch look its probes up; `read_addresses` lets every
          probe read the runs of a clustered block that its fixed fields leave open. Both write pairs into buffers that
          the caller gives, and stop where these are full: the caller makes them larger and goes on.
 State    None.
-Limits   Words of texts are hashes: the caller verifies the values. A row whose `nulls` meet the fixed columns matches
+Limits   Keys of texts are hashes: the caller verifies the values. A row whose `nulls` meet the fixed columns matches
          nothing.
 """
 
@@ -31,8 +31,8 @@ class Clustered(NamedTuple):
     offsets: npt.NDArray[np.int32]
     #: Row ids, as distances from `first`.
     rows: npt.NDArray[np.int32]
-    #: Key words, one line per grouping column, and bits of the columns that are null.
-    words: npt.NDArray[np.int64]
+    #: Keys, one line per grouping column, and bits of the columns that are null.
+    keys: npt.NDArray[np.int64]
     nulls: npt.NDArray[np.int64]
     first: int
 
@@ -40,8 +40,8 @@ class Clustered(NamedTuple):
 class RequestStretch(NamedTuple):
     """Rows of a stretch that begins with row id `first`."""
 
-    #: Key words, one line per fixed column, and bits of the columns that are null.
-    words: npt.NDArray[np.int64]
+    #: Keys, one line per fixed column, and bits of the columns that are null.
+    keys: npt.NDArray[np.int64]
     nulls: npt.NDArray[np.int64]
     #: Empty where every row counts.
     wanted: npt.NDArray[np.bool_]
@@ -49,9 +49,9 @@ class RequestStretch(NamedTuple):
 
 
 class Probes(NamedTuple):
-    """Key words of the probes, one line per fixed column, and the ids that each looks at, `high` excluded."""
+    """Keys of the probes, one line per fixed column, and the ids that each looks at, `high` excluded."""
 
-    words: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
 
@@ -70,17 +70,17 @@ class ProbePlaces(NamedTuple):
 
 
 @njit(cache=True, inline="always")
-def _hash_at(words, at):
-    h = mix(words[0, at])
-    for c in range(1, words.shape[0]):
-        h = fold(h, words[c, at])
+def _hash_at(keys, at):
+    h = mix(keys[0, at])
+    for c in range(1, keys.shape[0]):
+        h = fold(h, keys[c, at])
     return h
 
 
 @njit(cache=True, nogil=True)
-def table_of(words):
-    """Chains of probes by the hash of their key words: `heads` and `following`."""
-    count = words.shape[1]
+def table_of(keys):
+    """Chains of probes by the hash of their keys: `heads` and `following`."""
+    count = keys.shape[1]
     # Few places are taken, so that a processor foresees that a row finds none; a large table would not stay in its
     # cache.
     size = 16
@@ -89,7 +89,7 @@ def table_of(words):
     heads = np.full(size, -1, np.int64)
     following = np.full(count, -1, np.int64)
     for p in range(count):
-        bucket = _hash_at(words, p) & np.uint64(size - 1)
+        bucket = _hash_at(keys, p) & np.uint64(size - 1)
         following[p] = heads[bucket]
         heads[bucket] = p
     return heads, following
@@ -106,21 +106,21 @@ def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
     Returns:
         the place of the first row that was not finished, pairs written.
     """
-    words, nulls, wanted, first = stretch
+    keys, nulls, wanted, first = stretch
     probes, low, high = asking
     mask = np.uint64(len(heads) - 1)
     n = 0
-    for row in range(begin, words.shape[1]):
+    for row in range(begin, keys.shape[1]):
         if nulls[row] & fixed or (len(wanted) and not wanted[row]):
             continue
         id = first + row
         mark = n
-        p = heads[_hash_at(words, row) & mask]
+        p = heads[_hash_at(keys, row) & mask]
         while p >= 0:
             if low[p] <= id < high[p]:
                 same = True
-                for c in range(words.shape[0]):
-                    same &= probes[c, p] == words[c, row]
+                for c in range(keys.shape[0]):
+                    same &= probes[c, p] == keys[c, row]
                 if same:
                     if n == len(out_probe):
                         return row, mark
@@ -128,7 +128,7 @@ def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
                     out_row[n] = id
                     n += 1
             p = following[p]
-    return words.shape[1], n
+    return keys.shape[1], n
 
 
 @njit(cache=True, nogil=True)
@@ -136,7 +136,7 @@ def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_
     """Probes from `begin` on read the rows behind their addresses.
 
     Args:
-        block: a `Clustered`. `columns`: the lines of its words that the probes fix, as bits in `fixed`.
+        block: a `Clustered`. `columns`: the lines of its keys that the probes fix, as bits in `fixed`.
 
     Returns:
         the first probe that was not finished, pairs written, runs begun, rows looked at.
@@ -145,7 +145,7 @@ def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_
     address, alive, free, low_free = places
     n, runs, visited = 0, 0, 0
     width = 1 << low_free
-    offsets, rows, words, nulls, first = block.offsets, block.rows, block.words, block.nulls, block.first
+    offsets, rows, keys, nulls, first = block.offsets, block.rows, block.keys, block.nulls, block.first
     for p in range(begin, len(address)):
         if not alive[p]:
             continue
@@ -161,7 +161,7 @@ def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_
                     continue
                 same = True
                 for c in range(len(columns)):
-                    same &= probes[c, p] == words[columns[c], at]
+                    same &= probes[c, p] == keys[columns[c], at]
                 if same:
                     if n == len(out_probe):
                         return p, mark, runs, visited

@@ -25,9 +25,9 @@ from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expressions.arranged import ARG_EXTREMES
 from eddyline.model.expressions.expression import ColumnKey, ColumnRef, Expression
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, LastingExtreme, live_values
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, grown, is_text
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
 from eddyline.operators.aggregate.accumulators.kinds import accumulator_of
-from eddyline.operators.aggregate.accumulators.words import ALL, Words, grown, is_text
 from eddyline.operators.aggregate.buckets import FOREVER, Buckets
 from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
@@ -67,7 +67,7 @@ class Aggregation:
         self.config = config
         self.schema = config.schema
         self.layout = layout = config.layout
-        self.words = Words()
+        self.encoder = ValueEncoder()
         #: None: without GROUP BY there is one group, always.
         self.groups = Dictionary(len(config.group_by) + 1) if config.group_by else None
         self.totals: Ints = np.zeros(1, np.int64)
@@ -75,7 +75,7 @@ class Aggregation:
             None if config.lasting else Contributions(len(layout.arguments), config.queues, config.named)
         )
         self.accumulators: list[Accumulator] = [
-            accumulator_of(f, layout.arguments[f.argument].type, config.lasting, self.words) for f in layout.families
+            accumulator_of(f, layout.arguments[f.argument].type, config.lasting, self.encoder) for f in layout.families
         ]
         #: Contributions whose keys lie below have left; per queue.
         self.limits = [LONG_AGO] * config.queues
@@ -120,14 +120,14 @@ class Aggregation:
             self.buckets.enter(codes, self.groups.keys, batch.clock)
         if self.contributions is None:
             return codes, _NONE
-        return codes, self.contributions.add(codes, batch.words, batch.valid, batch.leaving)
+        return codes, self.contributions.add(codes, batch.encoded, batch.valid, batch.leaving)
 
     def enter(self, batch: Batch) -> None:
         codes, slots = self.place(batch)
         kernels.add_counts(self.totals, codes, ALL, 1)
         for family, kept in zip(self.layout.families, self.accumulators, strict=True):
-            held = _NONE if self.contributions is None else self.contributions.words[family.argument]
-            kept.add(codes, slots, batch.words[family.argument], batch.valid[family.argument], held)
+            held = _NONE if self.contributions is None else self.contributions.encoded[family.argument]
+            kept.add(codes, slots, batch.encoded[family.argument], batch.valid[family.argument], held)
         if not self.closes:
             self.touched.note(codes, self.capacity)
 
@@ -142,7 +142,10 @@ class Aggregation:
         codes = self.contributions.codes[slots]
         kernels.add_counts(self.totals, codes, ALL, -1)
         for family, kept in zip(self.layout.families, self.accumulators, strict=True):
-            held, valid = self.contributions.words[family.argument], self.contributions.valid_at(family.argument, slots)
+            held, valid = (
+                self.contributions.encoded[family.argument],
+                self.contributions.valid_at(family.argument, slots),
+            )
             kept.retract(codes, slots, held[slots], valid, held)
         self.contributions.drop(slots)
         self.touched.note(codes, self.capacity)
@@ -157,7 +160,7 @@ class Aggregation:
         alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
         stays, outputs = self.outputs(self._now(codes), alive, issues)
         standing, gone = codes[stays], codes[~stays & self.emitted.present[codes]]
-        changed = self.emitted.put(standing, outputs, [e.type for e in self.computed], self.words)
+        changed = self.emitted.put(standing, outputs, [e.type for e in self.computed], self.encoder)
         self.emitted.remove(gone)
         plus = standing[changed]
         table = None
@@ -230,7 +233,7 @@ class Aggregation:
         assert self.groups is not None
         parts = parts.combine_chunks()
         keys = [parts.column(f"key-{at}").combine_chunks() for at in range(len(self.config.group_by))]
-        codes = self.groups.codes(self.words.encode_rows(keys, [e.type for e in self.config.group_by]))
+        codes = self.groups.codes(self.encoder.encode_rows(keys, [e.type for e in self.config.group_by]))
         self.reserve()
         np.add.at(self.totals, codes, parts.column("total").to_numpy())
         for at, kept in enumerate(self.accumulators):
@@ -284,7 +287,7 @@ class Aggregation:
         assert self.groups is not None
         nulls = self.groups.keys[codes, -1]
         valid = (nulls >> at) & 1 == 0 if nulls.any() else ALL
-        return self.words.decode(self.groups.keys[codes, at], valid, self.config.group_by[at].type)
+        return self.encoder.decode(self.groups.keys[codes, at], valid, self.config.group_by[at].type)
 
     def table(self, codes: Ints, outputs: list[pa.Array], gone: int | Mask, stamps: Ints) -> pa.Table:
         """Rows of the changelog: the first `gone` are of groups that have no outputs any more, or those of a mask,
@@ -310,8 +313,8 @@ class Aggregation:
 
     def sweep(self, waiting: Iterable[Batch], sessions: Sessions | None = None) -> None:
         """Forget strings that no group names, when there are many; `waiting` have not entered yet."""
-        if self.words.is_full:
-            self.words.sweep(self._named(waiting, sessions))
+        if self.encoder.is_full:
+            self.encoder.sweep(self._named(waiting, sessions))
 
     def _named(self, waiting: Iterable[Batch], sessions: Sessions | None) -> Iterable[Ints]:
         key_texts = [at for at, e in enumerate(self.config.group_by) if is_text(e.type)]
@@ -321,10 +324,10 @@ class Aggregation:
         if self.groups is not None:
             yield from (self.groups.keys[self.groups.live(), at] for at in key_texts)
         if self.contributions is not None:
-            yield from (self.contributions.words[at][self.contributions.live()] for at in argument_texts)
+            yield from (self.contributions.encoded[at][self.contributions.live()] for at in argument_texts)
         for batch in waiting:
             yield from (batch.groups[:, at] for at in key_texts)
-            yield from (batch.words[at] for at in argument_texts)
+            yield from (batch.encoded[at] for at in argument_texts)
         for family, kept in zip(self.layout.families, self.accumulators, strict=True):
             if family.argument in argument_texts:
                 if isinstance(kept, Distinct):
@@ -333,7 +336,7 @@ class Aggregation:
                     yield kept.extremes[kept.known]
         for at, e in enumerate(self.computed):
             if is_text(e.type):
-                yield self.emitted.words[self.emitted.present & self.emitted.valid[:, at], at]
+                yield self.emitted.encoded[self.emitted.present & self.emitted.valid[:, at], at]
 
 
 def merged_parts(config: AggregateConfig, parts: Iterable[pa.Table], issues: Issues) -> pa.Table:

@@ -21,7 +21,7 @@ from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.expressions.monotone import EARLY, trend_of
-from eddyline.operators.aggregate.accumulators.words import Words, grown
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.expiry import ExpiryQueue
 from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.expressions.functions_time import DAY, LOWEST, months_of
@@ -87,19 +87,19 @@ class Ends:
         ):
             self.unit = str(e.args[0].value) if e.args[0].value in _FIXED or e.args[0].value in _MONTHS else None
         self._compiled: Compiled | None = None if isinstance(e, ColumnRef) else compile_expression(e)
-        self._words = Words()
+        self._encoder = ValueEncoder()
         #: Values that were looked up, ascending, and their ends.
         self.known: Ints = np.empty(0, np.int64)
         self.ends: Ints = np.empty(0, np.int64)
 
-    def due(self, words: Ints) -> Ints:
+    def due(self, encoded: Ints) -> Ints:
         """The first instant after each bucket, its delay included."""
         if self.bucket.length is not None:
-            ends = words + self.bucket.length
+            ends = encoded + self.bucket.length
         elif self.unit is not None:
-            ends = end_of(words, self.unit)
+            ends = end_of(encoded, self.unit)
         else:
-            values, where = np.unique(words, return_inverse=True)
+            values, where = np.unique(encoded, return_inverse=True)
             missing = values[~np.isin(values, self.known, assume_unique=True)]
             if len(missing):
                 known = np.concatenate([self.known, missing])
@@ -114,25 +114,25 @@ class Ends:
         stays = self.ends + self.bucket.delay > frontier
         self.known, self.ends = self.known[stays], self.ends[stays]
 
-    def _found(self, words: Ints) -> Ints:
+    def _found(self, encoded: Ints) -> Ints:
         """By bisection: the first time whose value lies beyond."""
-        low, high = np.full(len(words), LOWEST, np.int64), np.full(len(words), _LAST, np.int64)
+        low, high = np.full(len(encoded), LOWEST, np.int64), np.full(len(encoded), _LAST, np.int64)
         while (low < high).any():
             # The middle, rounded down, of numbers whose difference may not fit.
             middle = (low >> 1) + (high >> 1) + (low & high & 1)
-            beyond = self._is_beyond(middle, words)
+            beyond = self._is_beyond(middle, encoded)
             high = np.where(beyond, middle, high)
             low = np.where(beyond, low, np.minimum(middle, _LAST - 1) + 1)
         return np.minimum(low, FOREVER)
 
-    def _is_beyond(self, times: Ints, words: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _is_beyond(self, times: Ints, encoded: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Whether the value at each time comes after the given one; what cannot be computed lies at the ends of
         time."""
         column = pa.array(times).cast(TIMESTAMP.arrow)
         given = {(self.column.ref, self.column.column): column}
         values = column if self._compiled is None else self._compiled(given, len(times), Issues())
-        found, valid = self._words.encode(values, self.bucket.expression.type)
-        beyond = found > words if self.rising else found < words
+        found, valid = self._encoder.encode(values, self.bucket.expression.type)
+        beyond = found > encoded if self.rising else found < encoded
         return np.where(valid, beyond, times > EARLY) if len(valid) else beyond
 
 
@@ -147,7 +147,7 @@ class Buckets:
         self.due: Ints = np.zeros(0, np.int64)
 
     def due_of(self, groups: Ints) -> Ints:
-        """Of rows of group words: the earliest of their buckets, for a combination lies in all of them."""
+        """Of rows of group encoded values: the earliest of their buckets, for a combination lies in all of them."""
         found = []
         for ends in self.ends:
             at = ends.bucket.at
@@ -157,7 +157,7 @@ class Buckets:
         return earliest
 
     def enter(self, codes: Ints, groups: Ints, clock: Ints) -> None:
-        """Groups that something was added to, and when; `groups` are the words of all groups by code."""
+        """Groups that something was added to, and when; `groups` are the encoded values of all groups by code."""
         self.open, self.due = grown(self.open, len(groups)), grown(self.due, len(groups))
         if self.gap is not None:
             # Rows come in the order of time: the last one of a group decides.

@@ -2,7 +2,7 @@
 
 Answer   `changes` takes the groups that may have changed, their outputs where they exist, and gives the rows to emit:
          `+` for a new or changed value, `-` (with grouping columns only) for a group that is gone.
-State    Per group: whether it stands in the reader's table, and the words of the outputs last emitted.
+State    Per group: whether it stands in the reader's table, and the encoded values of the outputs last emitted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eddyline.kernels.groups import history
 from eddyline.model.datatypes import DataType
-from eddyline.operators.aggregate.accumulators.words import Words, grown
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
@@ -22,30 +22,30 @@ class Emitted:
 
     def __init__(self, outputs: int) -> None:
         self.present: Mask = np.zeros(0, np.bool_)
-        self.words: Ints = np.zeros((0, outputs), np.int64)
+        self.encoded: Ints = np.zeros((0, outputs), np.int64)
         self.valid = np.zeros((0, outputs), np.bool_)
 
     def reserve(self, groups: int) -> None:
-        self.present, self.words, self.valid = (
+        self.present, self.encoded, self.valid = (
             grown(self.present, groups),
-            grown(self.words, groups),
+            grown(self.encoded, groups),
             grown(self.valid, groups),
         )
 
-    def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], words: Words) -> Mask:
+    def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], encoder: ValueEncoder) -> Mask:
         """Note the outputs of groups that stand; True where they differ from the result before."""
         changed = ~self.present[codes]
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-            new, valid = words.encode(column, kind)
+            new, valid = encoder.encode(column, kind)
             there = valid if len(valid) else np.ones(len(codes), np.bool_)
-            changed |= (self.words[codes, at] != new) | (self.valid[codes, at] != there)
-            self.words[codes, at] = new
+            changed |= (self.encoded[codes, at] != new) | (self.valid[codes, at] != there)
+            self.encoded[codes, at] = new
             self.valid[codes, at] = there
         self.present[codes] = True
         return changed
 
     def put_rows(
-        self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], words: Words
+        self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], encoder: ValueEncoder
     ) -> tuple[Mask, Mask]:
         """Note what groups put out at several instants. True where a group stood before, and where it stands with
         another result.
@@ -55,8 +55,8 @@ class Emitted:
         was_there: Mask = history.note_presence(codes, stays, self.present)
         changed = stays & ~was_there
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-            new, valid = words.encode(column, kind)
-            history.note_words(codes, stays, was_there, new, valid, self.words, self.valid, at, changed)
+            new, valid = encoder.encode(column, kind)
+            history.note_outputs(codes, stays, was_there, new, valid, self.encoded, self.valid, at, changed)
         return was_there, changed
 
     def remove(self, codes: Ints) -> None:

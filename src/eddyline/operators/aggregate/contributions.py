@@ -1,11 +1,11 @@
 """What live combinations bring to their groups, held until they leave.
 
-Answer   `Batch` is a block of combinations as words: group, arguments, when each leaves. `Contributions.add` gives each
-         a slot and puts it into the expiry queues; `leaving` gives the slots of those whose time has come, each once;
-         `drop` makes the slots free.
-State    Per slot the group's code and the words of the arguments. A combination under several windows waits in several
-         queues and leaves with the first: its tickets in the others are stale, which the slot's generation shows.
-         For snapshots contributions are sealed into blocks, each written once: later only their names are.
+Answer   `Batch` is a block of combinations as encoded values: group, arguments, when each leaves. `Contributions.add`
+         gives each a slot and puts it into the expiry queues; `leaving` gives the slots of those whose time has come,
+         each once; `drop` makes the slots free.
+State    Per slot the group's code and the encoded values of the arguments. A combination under several windows waits in
+         several queues and leaves with the first: its tickets in the others are stale, which the slot's generation
+         shows. For snapshots contributions are sealed into blocks, each written once: later only their names are.
 Limits   A queue holds at most about as many stale tickets as live ones.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eddyline.operators.aggregate.accumulators.words import ALL, grown
+from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
@@ -32,9 +32,9 @@ class Batch:
     """Combinations in the order of their newest rows."""
 
     clock: Ints
-    #: Words of the grouping expressions and, last, bits that say which of them are null.
+    #: Encoded values of the grouping expressions and, last, bits that say which of them are null.
     groups: Ints
-    words: list[Ints]
+    encoded: list[Ints]
     #: Per argument; ALL where there is no null.
     valid: list[Mask]
     #: Per queue, the last key at which the combination is live.
@@ -62,7 +62,7 @@ class Batch:
         return Batch(
             np.concatenate([b.clock for b in batches]),
             np.concatenate([b.groups for b in batches]),
-            [np.concatenate([b.words[at] for b in batches]) for at in range(len(batches[0].words))],
+            [np.concatenate([b.encoded[at] for b in batches]) for at in range(len(batches[0].encoded))],
             valid,
             [np.concatenate([b.leaving[at] for b in batches]) for at in range(len(batches[0].leaving))],
         )
@@ -71,7 +71,7 @@ class Batch:
         return Batch(
             self.clock[start:stop],
             self.groups[start:stop],
-            [w[start:stop] for w in self.words],
+            [w[start:stop] for w in self.encoded],
             [v[start:stop] if len(v) else v for v in self.valid],
             [k[start:stop] for k in self.leaving],
         )
@@ -92,7 +92,7 @@ class Contributions:
         self.named = named
         self.queues = [ExpiryQueue() if at < queues - named else NamedQueue() for at in range(queues)]
         self.codes: Ints = np.zeros(_SMALLEST, np.int64)
-        self.words: list[Ints] = [np.zeros(_SMALLEST, np.int64) for _ in range(arguments)]
+        self.encoded: list[Ints] = [np.zeros(_SMALLEST, np.int64) for _ in range(arguments)]
         #: Made when an argument is null for the first time.
         self.valid: list[Mask] = [ALL for _ in range(arguments)]
         self.generation: Ints = np.zeros(_SMALLEST, np.int64)
@@ -112,7 +112,7 @@ class Contributions:
     def held(self) -> int:
         return self.capacity - self.free_count
 
-    def add(self, codes: Ints, words: Sequence[Ints], valid: Sequence[Mask], leaving: Sequence[Ints]) -> Ints:
+    def add(self, codes: Ints, encoded: Sequence[Ints], valid: Sequence[Mask], leaving: Sequence[Ints]) -> Ints:
         """Slots of the new contributions."""
         while self.free_count < len(codes):
             self._double()
@@ -120,8 +120,8 @@ class Contributions:
         self.free_count -= len(codes)
         self.codes[slots] = codes
         self.block[slots] = 0
-        for at, (w, v) in enumerate(zip(words, valid, strict=True)):
-            self.words[at][slots] = w
+        for at, (w, v) in enumerate(zip(encoded, valid, strict=True)):
+            self.encoded[at][slots] = w
             if len(v) and not len(self.valid[at]):
                 self.valid[at] = np.ones(self.capacity, np.bool_)
             if len(self.valid[at]):
@@ -190,7 +190,7 @@ class Contributions:
             grown(self.generation, size),
             grown(self.block, size),
         )
-        self.words = [grown(w, size) for w in self.words]
+        self.encoded = [grown(w, size) for w in self.encoded]
         self.valid = [grown(v, size) if len(v) else v for v in self.valid]
 
     # -- sealed blocks

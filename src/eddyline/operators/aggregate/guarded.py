@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import ALL, grown
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
 from eddyline.operators.expressions.vectors import Mask
@@ -59,7 +59,7 @@ class Members:
     rows: Ints
     #: The last instant at which windows of time hold them.
     ends: Ints
-    words: list[Ints]
+    encoded: list[Ints]
     valid: list[Mask]
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Members:
             self.kind[chosen],
             self.rows[chosen],
             self.ends[chosen],
-            [w[chosen] for w in self.words],
+            [w[chosen] for w in self.encoded],
             valid,
         )
 
@@ -85,10 +85,10 @@ class Members:
             else ALL
             for at in range(len(parts[0].valid))
         ]
-        words = [np.concatenate([p.words[at] for p in parts]) for at in range(len(parts[0].words))]
+        encoded = [np.concatenate([p.encoded[at] for p in parts]) for at in range(len(parts[0].encoded))]
         clock, kind = np.concatenate([p.clock for p in parts]), np.concatenate([p.kind for p in parts])
         rows, ends = np.concatenate([p.rows for p in parts]), np.concatenate([p.ends for p in parts])
-        return Members(clock, kind, rows, ends, words, valid)
+        return Members(clock, kind, rows, ends, encoded, valid)
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class CountedMoves:
 
 class Guarded:
     def __init__(
-        self, words: int, kinds: Sequence[Sequence[PartnerCondition]], pushed: Sequence[int], columns: int
+        self, encoded: int, kinds: Sequence[Sequence[PartnerCondition]], pushed: Sequence[int], columns: int
     ) -> None:
         """`pushed` are the columns of rows that later rows may push out."""
         self.kinds = [list(kind) for kind in kinds]
@@ -127,7 +127,7 @@ class Guarded:
         self.asked = sorted({(c.question, c.column) for kind in kinds for c in kind})
         self.columns = columns
         named = len(self.pushed) + len(self.asked)
-        self.members = Contributions(words + columns, 1 + named, named)
+        self.members = Contributions(encoded + columns, 1 + named, named)
         #: Per slot: how many conditions do not hold, and the name under which the member counts, or -1.
         self.wrong: Ints = np.zeros(0, np.int64)
         self.name: Ints = np.zeros(0, np.int64)
@@ -148,7 +148,7 @@ class Guarded:
             wrong += (wanted >= 0) & (holds != (wanted == 1))
         rows = [np.ascontiguousarray(members.rows[:, at]) for at in range(self.columns)]
         slots = self.members.add(
-            members.kind, [*members.words, *rows], [*members.valid, *([ALL] * self.columns)], leaving
+            members.kind, [*members.encoded, *rows], [*members.valid, *([ALL] * self.columns)], leaving
         )
         self.wrong, self.name = grown(self.wrong, self.members.capacity), grown(self.name, self.members.capacity, -1)
         self.wrong[slots], self.name[slots] = wrong, -1
@@ -246,8 +246,8 @@ class Guarded:
         live = held.live()
         found: Arrays = {"kind": held.codes[live], "wrong": self.wrong[live], "name": self.name[live]}
         found |= {f"leaving-{at}": keys[live] for at, keys in enumerate(held.keys())}
-        for at, words in enumerate(held.words):
-            found[f"words-{at}"] = words[live]
+        for at, encoded in enumerate(held.encoded):
+            found[f"words-{at}"] = encoded[live]
             valid = held.valid_at(at, live)
             if len(valid):
                 found[f"valid-{at}"] = valid
@@ -255,9 +255,9 @@ class Guarded:
 
     def restore(self, table: pa.Table, serial: int) -> None:
         arrays, held = arrays_of(table), self.members
-        words = [arrays[f"words-{at}"] for at in range(len(held.words))]
-        valid = [arrays.get(f"valid-{at}", ALL) for at in range(len(held.words))]
-        slots = held.add(arrays["kind"], words, valid, [arrays[f"leaving-{at}"] for at in range(len(held.queues))])
+        encoded = [arrays[f"words-{at}"] for at in range(len(held.encoded))]
+        valid = [arrays.get(f"valid-{at}", ALL) for at in range(len(held.encoded))]
+        slots = held.add(arrays["kind"], encoded, valid, [arrays[f"leaving-{at}"] for at in range(len(held.queues))])
         self.wrong, self.name = grown(self.wrong, held.capacity), grown(self.name, held.capacity, -1)
         self.wrong[slots], self.name[slots] = arrays["wrong"], arrays["name"]
         self.serial = serial

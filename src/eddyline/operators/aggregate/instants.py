@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from eddyline.kernels.groups import history
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
+from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.accumulators.following import Flow, GroupInstants, Values, follow
-from eddyline.operators.aggregate.accumulators.words import ALL
 from eddyline.operators.aggregate.aggregation import Aggregation, GroupView, plain_limits
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.expiry import Limit
@@ -72,11 +72,13 @@ def changes_at(
     kept: list[Accumulator] = []
     for family, accumulator in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
         at = family.argument
-        came = Flow(codes, slots, batch.words[at], batch.valid[at], came_ends)
-        words = _NONE if held is None else held.words[at]
-        left = Flow(left_codes, leaving, words[leaving], ALL if held is None else held.valid_at(at, leaving), left_ends)
+        came = Flow(codes, slots, batch.encoded[at], batch.valid[at], came_ends)
+        encoded = _NONE if held is None else held.encoded[at]
+        left = Flow(
+            left_codes, leaving, encoded[leaving], ALL if held is None else held.valid_at(at, leaving), left_ends
+        )
         live = None if held is None else _live(aggregation, at, came, left)
-        kept.append(follow(accumulator, came, left, rows, words, aggregation.capacity, live))
+        kept.append(follow(accumulator, came, left, rows, encoded, aggregation.capacity, live))
     if held is not None:
         held.drop(leaving)
     table = _changelog(aggregation, rows, totals, kept, instants, issues)
@@ -107,7 +109,7 @@ def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Ca
             here[left.slots[: left.ends[instant]]] = False
             slots = np.flatnonzero(here)
             slots = slots[wanted[held.codes[slots]]]
-            return held.codes[slots], held.words[argument][slots], held.valid_at(argument, slots)
+            return held.codes[slots], held.encoded[argument][slots], held.valid_at(argument, slots)
 
         return values
 
@@ -126,7 +128,7 @@ def _changelog(
     alive = totals > 0 if aggregation.groups is not None else np.ones(len(totals), np.bool_)
     stays, outputs = aggregation.outputs(GroupView(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
     was_there, changed = aggregation.emitted.put_rows(
-        rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.words
+        rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.encoder
     )
     gone = was_there & ~stays
     chosen = np.flatnonzero(gone | changed)

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import DataType
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import Words, grown
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
 from eddyline.state.columns import Ints, string_buffers
 
@@ -28,7 +28,7 @@ _NONE: Ints = np.empty(0, np.int64)
 class PushedOut:
     def __init__(self, columns: Sequence[str], kinds: Sequence[DataType], count: int) -> None:
         self.columns, self.kinds, self.count = list(columns), list(kinds), count
-        self._words = Words()
+        self._encoder = ValueEncoder()
         self._values = Dictionary(len(self.columns) + 1)
         #: By value, how many rows have come.
         self._counts: Ints = np.zeros(256, np.int64)
@@ -42,7 +42,7 @@ class PushedOut:
         """Rows in the order of their stream."""
         keys = np.zeros((len(ts), 1), np.int64)
         if self.columns:
-            keys = self._words.encode_rows([table.column(name).combine_chunks() for name in self.columns], self.kinds)
+            keys = self._encoder.encode_rows([table.column(name).combine_chunks() for name in self.columns], self.kinds)
         codes = self._values.codes(keys)
         self._counts = grown(self._counts, self._values.capacity)
         order = np.argsort(codes, kind="stable")
@@ -82,7 +82,7 @@ class PushedOut:
     # -- snapshots
 
     def saved(self) -> dict[str, pa.Table]:
-        ids, offsets, data = self._words.saved()
+        ids, offsets, data = self._encoder.saved()
         packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         values, inside = self._values.live(), self._inside.live()
         gone: Arrays = {"name": np.concatenate([_NONE, *self._names]), "time": np.concatenate([_NONE, *self._times])}
@@ -96,7 +96,7 @@ class PushedOut:
     def restore(self, saved: Mapping[str, pa.Table]) -> None:
         strings = saved["bytes"]
         offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-        self._words.restore(
+        self._encoder.restore(
             np.asarray(strings.column("id")), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])]
         )
         values, inside, gone = (arrays_of(saved[name]) for name in ("values", "inside", "gone"))

@@ -1,4 +1,4 @@
-"""An aggregation written down, and opened again: tables of words.
+"""An aggregation written down, and opened again: tables of encoded values.
 
 Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and what was emitted,
          combinations that wait, and, where nothing ever leaves, distinct values. `block_table` gives a sealed block of
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, Extreme
-from eddyline.operators.aggregate.accumulators.words import ALL
+from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.contributions import Batch, ContributionBlock, Contributions
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
@@ -23,7 +23,7 @@ from eddyline.state.columns import string_buffers
 
 
 def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
-    ids, offsets, data = aggregation.words.saved()
+    ids, offsets, data = aggregation.encoder.saved()
     packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     tables = {
         "bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}),
@@ -43,7 +43,7 @@ def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> lis
     """The reverse; returns the combinations that wait."""
     strings = read("bytes")
     offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-    aggregation.words.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+    aggregation.encoder.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
     _load_groups(aggregation, arrays_of(read("groups")))
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
@@ -67,7 +67,7 @@ def _groups(aggregation: Aggregation) -> pa.Table:
         )
     arrays |= {
         "present": aggregation.emitted.present[codes],
-        "words": aggregation.emitted.words[codes],
+        "words": aggregation.emitted.encoded[codes],
         "valid": aggregation.emitted.valid[codes],
     }
     for at, kept in enumerate(aggregation.accumulators):
@@ -90,8 +90,8 @@ def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
         aggregation.touched.note(codes[arrays["touched"]], aggregation.capacity)
     emitted = aggregation.emitted
     emitted.present[codes] = arrays["present"]
-    if emitted.words.shape[1]:
-        emitted.words[codes], emitted.valid[codes] = arrays["words"], arrays["valid"]
+    if emitted.encoded.shape[1]:
+        emitted.encoded[codes], emitted.valid[codes] = arrays["words"], arrays["valid"]
     for at, kept in enumerate(aggregation.accumulators):
         inner = _inner(kept)
         for name in inner.by_group:
@@ -103,8 +103,8 @@ def block_table(held: Contributions, block: ContributionBlock) -> pa.Table:
     slots = held.of_block(block.number)
     arrays: Arrays = {"code": held.codes[slots]}
     arrays |= {f"leaving-{at}": keys[slots] for at, keys in enumerate(held.keys())}
-    for at, (words, valid) in enumerate(zip(held.words, held.valid, strict=True)):
-        arrays[f"words-{at}"] = words[slots]
+    for at, (encoded, valid) in enumerate(zip(held.encoded, held.valid, strict=True)):
+        arrays[f"words-{at}"] = encoded[slots]
         if len(valid):
             arrays[f"valid-{at}"] = valid[slots]
     return as_table(arrays)
@@ -118,24 +118,24 @@ def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Tab
     leaving = [arrays[f"leaving-{at}"] for at in range(len(held.queues))]
     live = np.logical_and.reduce([keys >= limit for keys, limit in zip(leaving, limits, strict=True)])
     codes = arrays["code"][live]
-    words = [arrays[f"words-{at}"][live] for at in range(len(held.words))]
-    valid = [arrays[f"valid-{at}"][live] if f"valid-{at}" in arrays else ALL for at in range(len(held.words))]
-    slots = held.add(codes, words, valid, [keys[live] for keys in leaving])
+    encoded = [arrays[f"words-{at}"][live] for at in range(len(held.encoded))]
+    valid = [arrays[f"valid-{at}"][live] if f"valid-{at}" in arrays else ALL for at in range(len(held.encoded))]
+    slots = held.add(codes, encoded, valid, [keys[live] for keys in leaving])
     held.restore(block, slots)
     for family, kept in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
         at = family.argument
         if isinstance(kept, Extreme):
-            kept.add(codes, slots, words[at], valid[at], held.words[at])
+            kept.add(codes, slots, encoded[at], valid[at], held.encoded[at])
         elif isinstance(kept, Distinct):
-            kept.recount(codes, words[at], valid[at])
+            kept.recount(codes, encoded[at], valid[at])
 
 
 def _waiting(waiting: Sequence[Batch], aggregation: Aggregation) -> pa.Table:
     arrays: Arrays = {"clock": np.concatenate([b.clock for b in waiting]) if waiting else np.empty(0, np.int64)}
     for batch in waiting[:1]:
         arrays["groups"] = np.concatenate([b.groups for b in waiting])
-        for at in range(len(batch.words)):
-            arrays[f"words-{at}"] = np.concatenate([b.words[at] for b in waiting])
+        for at in range(len(batch.encoded)):
+            arrays[f"words-{at}"] = np.concatenate([b.encoded[at] for b in waiting])
             arrays[f"valid-{at}"] = np.concatenate(
                 [b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in waiting]
             )

@@ -20,8 +20,8 @@ import numpy as np
 
 from eddyline.kernels.groups import group as kernels
 from eddyline.model.query import GroupWindow
+from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import grown
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.state.columns import Ints
 
@@ -47,7 +47,7 @@ def several(batch: Batch, window: GroupWindow) -> Batch:
     return Batch(
         batch.clock[row],
         groups,
-        [w[row] for w in batch.words],
+        [w[row] for w in batch.encoded],
         [v[row] if len(v) else v for v in batch.valid],
         [k[row] for k in batch.leaving],
     )
@@ -55,7 +55,7 @@ def several(batch: Batch, window: GroupWindow) -> Batch:
 
 class Sessions:
     def __init__(self, gap: int, start: int, width: int) -> None:
-        """`start` is the place of the beginning among `width` grouping words."""
+        """`start` is the place of the beginning among `width` encoded grouping values."""
         self.gap = gap
         self.at = start
         self.others = [at for at in range(width) if at != start]
@@ -94,6 +94,6 @@ class Sessions:
         self.known[codes], self.starts[codes], self.lasts[codes] = True, starts, lasts
 
     def named(self, texts: Sequence[int]) -> list[Ints]:
-        """Words of the grouping expressions in `texts` that sessions name."""
+        """Encoded values of the grouping expressions in `texts` that sessions name."""
         live = self.keys.live()
         return [self.keys.keys[live, self.others.index(at)] for at in texts]

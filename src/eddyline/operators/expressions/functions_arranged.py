@@ -24,7 +24,7 @@ from eddyline.errors import Fault
 from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import Call, ColumnKey, Literal
-from eddyline.operators.aggregate.accumulators.words import ALL, Words, decimals, ordered_bytes
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, decimals, ordered_bytes
 from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, to_arrow
 from eddyline.state.columns import as_plain, pack_bits, string_buffers, validity
 
@@ -32,7 +32,7 @@ from eddyline.state.columns import as_plain, pack_bits, string_buffers, validity
 PLACE: ColumnKey = ("", "place")
 _SIGN = np.uint64(1 << 63)
 #: Encodes values that are no texts: nothing is remembered.
-_PLAIN = Words()
+_PLAIN = ValueEncoder()
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -75,8 +75,8 @@ def _fixed(array: pa.Array, kind: DataType) -> Bytes:
     """Values that are no texts as rows of bytes, in the order of values."""
     if kind.name == "DECIMAL":
         return ordered_bytes(as_plain(array, kind)).reshape(-1, 16)
-    words, _ = _PLAIN.encode(array, kind)
-    return (words.view(np.uint64) ^ _SIGN).astype(">u8").view(np.uint8).reshape(-1, 8)
+    encoded, _ = _PLAIN.encode(array, kind)
+    return (encoded.view(np.uint64) ^ _SIGN).astype(">u8").view(np.uint8).reshape(-1, 8)
 
 
 def _ordered(array: pa.Array, kind: DataType, turned: bool) -> pa.Array:
@@ -143,8 +143,8 @@ def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Arr
     raw = data[np.maximum(ends - width, 0)[:, None] + np.arange(width)].view(">u8").astype(np.uint64)
     if kind.name == "DECIMAL":
         return decimals(raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64), mask, kind)
-    words = (raw[:, 0] ^ _SIGN).view(np.int64)
-    return _PLAIN.decode(words, ALL if there is None else there, kind)
+    encoded = (raw[:, 0] ^ _SIGN).view(np.int64)
+    return _PLAIN.decode(encoded, ALL if there is None else there, kind)
 
 
 def _texts(values: pa.Array, ends: npt.NDArray[np.int64], data: Bytes, mask: pa.Buffer | None) -> pa.Array:

@@ -129,7 +129,7 @@ def _from_decimal(frame: Frame, values: pa.Array, source: DataType, target: Data
     if target == DOUBLE:
         return Vector(exact.to_doubles(values, source), valid)
     if target == BOOLEAN:
-        low, high = exact.words(values)
+        low, high = exact.halves(values)
         return Vector((low | high) != 0, valid)
     return _whole_decimals(frame, values, target)
 
@@ -137,7 +137,7 @@ def _from_decimal(frame: Frame, values: pa.Array, source: DataType, target: Data
 def _whole_decimals(frame: Frame, values: pa.Array, target: DataType) -> Vector:
     """Decimals rounded to an integer type."""
     nineteen = exact.fit(frame, values, DataType("DECIMAL", 38, 0), _FAILED).values
-    low, high = exact.words(nineteen)
+    low, high = exact.halves(nineteen)
     valid = frame.spoil(_FAILED, high != low >> 63, validity(Vector(nineteen)))
     return to_integers(frame, low, valid, target)
 

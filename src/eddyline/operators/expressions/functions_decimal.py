@@ -33,7 +33,7 @@ from eddyline.operators.expressions.vectors import (
 #: How `rounded` rounds, by the numbers of `kernels/decimals.py`: planning loads this file and no kernels.
 HALF_AWAY, UP, DOWN = 0, 1, 2
 _WIDEST = 76
-_NO_WORDS = np.empty((0, 4), np.int64)
+_NO_HALVES = np.empty((0, 4), np.int64)
 
 
 def fit(frame: Frame, values: pa.Array, kind: DataType, issue: str = "overflow") -> Vector:
@@ -64,7 +64,7 @@ def rounded(values: pa.Array, places: int, rounding: int = HALF_AWAY) -> pa.Arra
     given = (
         np.frombuffer(wide.buffers()[1], np.int64, 4 * len(wide), 32 * wide.offset).reshape(-1, 4)
         if len(wide)
-        else _NO_WORDS
+        else _NO_HALVES
     )
     made = np.empty_like(given)
     rescale(given, scale - places, max(-places, 0), rounding, made)
@@ -77,16 +77,16 @@ def widened(values: pa.Array) -> pa.Array:
     return values.cast(pa.decimal256(_WIDEST, values.type.scale))
 
 
-def words(values: pa.Array) -> tuple[Array, Array]:
-    """The unscaled 128-bit integers as low and high 64-bit words."""
+def halves(values: pa.Array) -> tuple[Array, Array]:
+    """The unscaled 128-bit integers as low and high 64-bit halves."""
     if len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     pairs = np.frombuffer(values.buffers()[1], np.int64, 2 * len(values), 16 * values.offset).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
 
-def from_words(low: Array, high: Array, valid: Mask | None, kind: DataType) -> pa.Array:
-    """Decimals whose unscaled 128-bit integers are given in two words."""
+def from_halves(low: Array, high: Array, valid: Mask | None, kind: DataType) -> pa.Array:
+    """Decimals whose unscaled 128-bit integers are given in two halves."""
     pairs = np.empty((len(low), 2), np.int64)
     pairs[:, 0] = low
     pairs[:, 1] = high
@@ -95,7 +95,7 @@ def from_words(low: Array, high: Array, valid: Mask | None, kind: DataType) -> p
 
 
 def from_doubles(frame: Frame, values: Array, valid: Mask | None, kind: DataType) -> Vector:
-    """Doubles as decimals: scaled, rounded, and split into words without loss."""
+    """Doubles as decimals: scaled, rounded, and split into halves without loss."""
     scaled = values * 10.0**kind.scale
     cut = np.trunc(scaled)
     whole = cut + np.where(np.abs(scaled - cut) >= 0.5, np.sign(scaled), 0.0)
@@ -107,11 +107,11 @@ def from_doubles(frame: Frame, values: Array, valid: Mask | None, kind: DataType
     high = above.astype(np.int64)
     # The sign last, in two's complement: a double cannot hold 2**64 less a little.
     low, high = np.where(whole < 0, -low, low), np.where(whole < 0, ~high + (low == 0), high)
-    return Vector(from_words(low, high, valid, kind))
+    return Vector(from_halves(low, high, valid, kind))
 
 
 def to_doubles(values: pa.Array, kind: DataType) -> Array:
-    low, high = words(values)
+    low, high = halves(values)
     size = 10.0**kind.scale
     # Integers beyond 2**53 are not doubles: whole and fraction are converted apart.
     unit = 10 ** min(kind.scale, 18)
@@ -129,8 +129,8 @@ def to_text(values: pa.Array, kind: DataType) -> pa.Array:
     if kind.scale == 0:
         return values.cast(pa.string())
     negative = pc.less(values, pa.scalar(decimals.Decimal(0), pa.decimal128(1, 0)).cast(values.type))
-    low, high = words(pc.abs(values))
-    digits = from_words(low, high, _valid_of(values), DataType("DECIMAL", 38, 0)).cast(pa.string())
+    low, high = halves(pc.abs(values))
+    digits = from_halves(low, high, _valid_of(values), DataType("DECIMAL", 38, 0)).cast(pa.string())
     digits = pc.utf8_lpad(digits, kind.scale + 1, "0")
     sign = pc.if_else(negative, "-", "")
     whole = pc.utf8_slice_codeunits(digits, 0, -kind.scale)
@@ -183,11 +183,11 @@ def make_modulo(call: Call) -> Kernel:
         valid = _valid_of(x)
         other = _valid_of(y)
         valid = other if valid is None else valid if other is None else valid & other
-        (low, _), (divisor, _) = words(x), words(y)
+        (low, _), (divisor, _) = halves(x), halves(y)
         zero = divisor == 0
         valid = frame.spoil("division by zero", zero, valid)
         rest = np.fmod(low, np.where(zero, 1, divisor))
-        return Vector(from_words(rest, rest >> 63, valid, kind))
+        return Vector(from_halves(rest, rest >> 63, valid, kind))
 
     return compute
 
@@ -216,7 +216,7 @@ def _whole(rounding: int) -> Callable[[Call], Kernel]:
 
 def sign(frame: Frame, a: Vector) -> Vector:
     values = spread(a.values, frame.rows)
-    low, high = words(values)
+    low, high = halves(values)
     return Vector((high < 0).astype(np.int32) * -1 + ((high >= 0) & ((high | low) != 0)), validity(Vector(values)))
 
 

@@ -98,4 +98,4 @@ def aged(ids: dict[int, Ints], bases: Mapping[int, StreamInput], made: Combinati
         stamps.append(base.stamps(rows))
         clocks.append(np.full(len(rows), -FOREVER) if base.stream.is_table else base.store.at("ts", rows))
         deaths.append(base.deaths(rows))
-    return Combinations(ids, np.max(stamps, axis=0), np.max(clocks, axis=0), np.min(deaths, axis=0), made.words)
+    return Combinations(ids, np.max(stamps, axis=0), np.max(clocks, axis=0), np.min(deaths, axis=0), made.lineage)

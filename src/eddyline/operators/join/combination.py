@@ -3,7 +3,7 @@
 Answer   `ids[r][i]` is the row of reference r in combination i. `stamp` orders combinations by their newest row:
          its place in the total order times 64 plus the position of its reference, so that a row under two references of
          a self-join is older under the earlier one. `clock` is the newest row's event time, `dead` the last instant at
-         which every component is still in its window, `words` the queries that still want the combination, as bits.
+         which every component is still in its window, `lineage` the queries that still want the combination, as bits.
 Limits   At most 64 references in one join. Payload is not here: it is gathered by id, once, for results.
 """
 
@@ -23,12 +23,12 @@ from eddyline.state.columns import Ints
 POSITION_BITS = 6
 MOST_REFERENCES = 1 << POSITION_BITS
 
-Words = npt.NDArray[np.uint64]
+LineageBits = npt.NDArray[np.uint64]
 
 
-def any_bit(words: Words) -> npt.NDArray[np.bool_]:
+def any_bit(lineage: LineageBits) -> npt.NDArray[np.bool_]:
     """Per row whether a query wants it."""
-    wanted: npt.NDArray[np.bool_] = words[:, 0] != 0 if words.shape[1] == 1 else any_bits(words)
+    wanted: npt.NDArray[np.bool_] = lineage[:, 0] != 0 if lineage.shape[1] == 1 else any_bits(lineage)
     return wanted
 
 
@@ -39,7 +39,7 @@ class Combinations:
     clock: Ints
     #: None for complete combinations: they are not stored, so no purge looks at it.
     dead: Ints | None
-    words: Words | None
+    lineage: LineageBits | None
 
     def __len__(self) -> int:
         return len(self.stamp)
@@ -52,7 +52,7 @@ class Combinations:
     def only(self, references: frozenset[int]) -> Combinations:
         """The combinations without the rows of other references, without a copy."""
         return Combinations(
-            {r: ids for r, ids in self.ids.items() if r in references}, self.stamp, self.clock, self.dead, self.words
+            {r: ids for r, ids in self.ids.items() if r in references}, self.stamp, self.clock, self.dead, self.lineage
         )
 
     def part(self, begin: int, stop: int) -> Combinations:
@@ -63,7 +63,7 @@ class Combinations:
             self.stamp[part],
             self.clock[part],
             None if self.dead is None else self.dead[part],
-            None if self.words is None else self.words[part],
+            None if self.lineage is None else self.lineage[part],
         )
 
     def take(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Combinations:
@@ -74,14 +74,14 @@ class Combinations:
             self.stamp[chosen],
             self.clock[chosen],
             None if self.dead is None else self.dead[chosen],
-            None if self.words is None else self.words[chosen],
+            None if self.lineage is None else self.lineage[chosen],
         )
 
 
 def in_order(parts: Sequence[Combinations], lowest: int, span: int) -> Combinations:
     """The parts as one, by the rank of the newest row; ranks lie in [lowest, lowest + span). There is at least one
     part."""
-    if len(parts) == 2 and parts[0].words is None and ascends(parts[0].stamp) and ascends(parts[1].stamp):
+    if len(parts) == 2 and parts[0].lineage is None and ascends(parts[0].stamp) and ascends(parts[1].stamp):
         a, b = parts
         chosen = merge_order(a.stamp, b.stamp)
         ids = {r: pick(a.ids[r], b.ids[r], chosen) for r in a.ids}
@@ -94,12 +94,12 @@ def concatenate(parts: Sequence[Combinations]) -> Combinations:
     """One after the other; the parts have the same references. There is at least one."""
     if len(parts) == 1:
         return parts[0]
-    words = [p.words for p in parts if p.words is not None]
+    lineage = [p.lineage for p in parts if p.lineage is not None]
     deaths = [p.dead for p in parts if p.dead is not None]
     return Combinations(
         {r: np.concatenate([p.ids[r] for p in parts]) for r in parts[0].ids},
         np.concatenate([p.stamp for p in parts]),
         np.concatenate([p.clock for p in parts]),
         np.concatenate(deaths) if deaths else None,
-        np.concatenate(words) if words else None,
+        np.concatenate(lineage) if lineage else None,
     )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.joining import is_exact
-from eddyline.operators.join.combination import POSITION_BITS, Combinations, Words, any_bit
+from eddyline.operators.join.combination import POSITION_BITS, Combinations, LineageBits, any_bit
 from eddyline.operators.join.port import LONG_AGO, Port, clear_bit
 from eddyline.operators.join.probing.inverse import column_of
 from eddyline.operators.stream.keys import combined
@@ -62,7 +62,7 @@ class Input(Protocol):
 
     def deaths(self, ids: Ints) -> Ints: ...
 
-    def words(self, ids: Ints) -> Words | None: ...
+    def lineage(self, ids: Ints) -> LineageBits | None: ...
 
 
 class StreamInput:
@@ -112,7 +112,7 @@ class StreamInput:
         """The values of a key of stored rows."""
         compiled, kind = self.stream.keys[mark]
         if is_exact(kind) and mark in self.port.required:
-            # No row without a value is stored; the word of a null would mean nothing.
+            # No row without a value is stored; the key of a null would mean nothing.
             return column_of(self.store.at(mark, ids), kind)
         return compiled({at: self.store.gather(at[1], ids) for at in compiled.columns}, len(ids))
 
@@ -124,23 +124,23 @@ class StreamInput:
         """A lower bound of the stamps of combinations whose newest row is this row or a later one."""
         return int(self.store.at(self.order, np.array([row]))[0]) << POSITION_BITS
 
-    def words(self, ids: Ints) -> Words | None:
-        return self.port.words_at(self.store, ids)
+    def lineage(self, ids: Ints) -> LineageBits | None:
+        return self.port.lineage_at(self.store, ids)
 
     def fresh(self, start: int, stop: int) -> Combinations:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
         ids = np.arange(start, stop)
         ts = self.store.stretch("ts", start, stop)
         stamps = self.port.stamps(self.store.stretch(self.order, start, stop))
-        words = self.port.words_of(self.store, start, stop)
+        lineage = self.port.lineage_of(self.store, start, stop)
         # A single port wants every stored row, unless it has passed rows.
         if (
-            words is not None
+            lineage is not None
             and (len(self.stream.ports) > 1 or self.port.releases)
-            and not (wanted := any_bit(words)).all()
+            and not (wanted := any_bit(lineage)).all()
         ):
-            ids, ts, stamps, words = ids[wanted], ts[wanted], stamps[wanted], words[wanted]
-        return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), words)
+            ids, ts, stamps, lineage = ids[wanted], ts[wanted], stamps[wanted], lineage[wanted]
+        return Combinations({self.port.position: ids}, stamps, ts, self._deaths(ts), lineage)
 
 
 class NodeInput:
@@ -194,11 +194,11 @@ class NodeInput:
             if self.store.extent:
                 self._sweep(self.store.mark("dead") >= LONG_AGO)
                 held = self.expand(np.arange(self.store.first, self.store.end))
-                self.store.mark(mark)[:] = self.words_of(keys, held)
+                self.store.mark(mark)[:] = self.combined_keys(keys, held)
             self.store.add_index(mark)
         return mark
 
-    def words_of(self, keys: tuple[tuple[int, str], ...], ids: Mapping[int, Ints]) -> Ints:
+    def combined_keys(self, keys: tuple[tuple[int, str], ...], ids: Mapping[int, Ints]) -> Ints:
         """The hashes of keys over components; the key `ID` is the component itself."""
         return combined([ids[r] if key == ID else self.bases[r].store.at(key, ids[r]) for r, key in keys])
 
@@ -216,27 +216,27 @@ class NodeInput:
         deaths: Ints = self.store.at("dead", ids)
         return deaths
 
-    def words(self, ids: Ints) -> Words | None:
+    def lineage(self, ids: Ints) -> LineageBits | None:
         if not self.width:
             return None
-        found: Words = self.store.at("words", ids)
+        found: LineageBits = self.store.at("words", ids)
         return found.reshape(len(ids), self.width)
 
     def add(self, made: Combinations) -> None:
         """Keep new combinations, with the hashes that probes will ask for."""
-        if made.words is not None and self.width != made.words.shape[1]:
-            assert self.width == 0 or self.store.live == 0, "lineage words of a live intermediate store change width"
-            self.width = made.words.shape[1]
+        if made.lineage is not None and self.width != made.lineage.shape[1]:
+            assert self.width == 0 or self.store.live == 0, "the lineage of a live intermediate store change width"
+            self.width = made.lineage.shape[1]
             self.store.add_mark("words", np.uint64, self.width)
             self.store.mark("words")[:] = ~np.uint64(0)
         marks = {f"id:{r}": ids for r, ids in made.ids.items()}
         assert made.dead is not None, "a stored combination knows when it dies"
         marks |= {"stamp": made.stamp, "clock": made.clock, "dead": made.dead}
         for mark, keys in self.indexed.items():
-            marks[mark] = self.words_of(keys, made.ids)
+            marks[mark] = self.combined_keys(keys, made.ids)
         if self.width:
-            words = made.words if made.words is not None else np.full((len(made), self.width), ~np.uint64(0))
-            self.store.append(len(made), {}, {**marks, "words": words[:, 0] if self.width == 1 else words})
+            lineage = made.lineage if made.lineage is not None else np.full((len(made), self.width), ~np.uint64(0))
+            self.store.append(len(made), {}, {**marks, "words": lineage[:, 0] if self.width == 1 else lineage})
         else:
             self.store.append(len(made), {}, marks)
         self._since_purge += len(made)
@@ -274,5 +274,5 @@ class NodeInput:
         held = self.expand(np.arange(self.store.first, self.store.end))
         for mark, keys in self.indexed.items():
             if any(key == ID for _, key in keys):
-                self.store.mark(mark)[:] = self.words_of(keys, held)
+                self.store.mark(mark)[:] = self.combined_keys(keys, held)
                 self.store.indexes[mark].rebuild()

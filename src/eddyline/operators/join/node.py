@@ -175,7 +175,7 @@ class JoinNode:
         origin = next(n for n in range(len(self.inputs)) if not self.is_static(n))
         one = self.inputs[origin]
         ids = one.ids()
-        rows = Combinations(one.expand(ids), ids, ids, one.deaths(ids), one.words(ids))
+        rows = Combinations(one.expand(ids), ids, ids, one.deaths(ids), one.lineage(ids))
         for made in AgelessJoin(self._steps, self.verification, Counters(), self.pairs_at_once).combinations(
             origin, self.orders[origin], rows
         ):

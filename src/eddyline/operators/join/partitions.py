@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.window import Now, PartitionedRows, Window
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import Words, grown
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.state.columns import Ints
@@ -46,7 +46,7 @@ class Partition:
             base.stream.need_column(column)
         for mark in (self.code_mark, self.number_mark):
             base.store.add_mark(mark, np.int64, derived=True)
-        self._words = Words()
+        self._encoder = ValueEncoder()
         self._codes = Dictionary(len(window.columns) + 1)
         self._counts: Ints = np.zeros(256, np.int64)
         self._since_sweep = 0
@@ -84,7 +84,7 @@ class Partition:
             store.marks[mark][here + (start - store.base)] = values[at[here]]
 
     def _coded(self, values: Sequence[pa.Array]) -> Ints:
-        codes = self._codes.codes(self._words.encode_rows(values, self.kinds))
+        codes = self._codes.codes(self._encoder.encode_rows(values, self.kinds))
         self._counts = grown(self._counts, self._codes.capacity)
         return codes
 
@@ -106,9 +106,9 @@ class Partition:
         them on."""
         store = self.base.store
         ids = self.base.ids()
-        words = self.base.words(ids)
-        if words is not None:
-            ids = ids[words.any(axis=1)]
+        lineage = self.base.lineage(ids)
+        if lineage is not None:
+            ids = ids[lineage.any(axis=1)]
         return ids, self._counts[store.at(self.code_mark, ids)] - store.at(self.number_mark, ids)
 
     def sweep(self) -> None:

@@ -2,7 +2,7 @@
 
 Answer   `lineage` says, for new rows, which queries of the group want them under this reference, as bits; `inside`
          which queries still have a stored row in their window; `first_needed` how far back the group reaches.
-State    The queries' filters, windows and starts, in slots. Lineage words are stored only where they say something: a
+State    The queries' filters, windows and starts, in slots. Lineage is stored only where it says something: a
          store that one query reads alone holds exactly the rows that this query wants.
 Limits   Bits of slots above the highest query are zero. A table's port has no window.
 """
@@ -21,7 +21,7 @@ from eddyline.kernels.bitsets import full_set, keep_within
 from eddyline.model.expressions.expression import ColumnKey, Expression
 from eddyline.model.window import FOREVER, Now, Range, Rows, Window
 from eddyline.operators.expressions.evaluate import Predicate, compile_predicate
-from eddyline.operators.join.combination import POSITION_BITS, Words
+from eddyline.operators.join.combination import POSITION_BITS, LineageBits
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.stream.reading import ReadPosition
 from eddyline.operators.worth import Worth
@@ -53,7 +53,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Rows that are about to be stored: their key words by mark, event times, and places in the order of the timeline
+    """Rows that are about to be stored: their keys by mark, event times, and places in the order of the timeline
     that takes them."""
 
     keys: Mapping[str, npt.NDArray[np.generic]]
@@ -84,13 +84,13 @@ class Port:
         self.reader = reader
         #: Which bit of `Arrival.routes` says that the row was sent here for this reference; None: all rows are.
         self.route = route
-        self.words_mark = f"words:{group}:{position}"
+        self.lineage_column = f"words:{group}:{position}"
         #: Keys that must not be null: every query of the group joins on them.
         self.required: tuple[str, ...] = ()
         self.members: dict[int, Membership] = {}
         self.width = 1
-        self.stores_words = False
-        #: How often rows that were stored have lost their words by `release`.
+        self.stores_lineage = False
+        #: How often rows that were stored have lost their lineage by `release`.
         self.releases = 0
         #: Rows of the stream that reached this reference, and those of them that a member wants.
         self.came = 0
@@ -117,28 +117,28 @@ class Port:
     # -- members
 
     def join(self, member: Membership, store: Store) -> None:
-        if store.extent and not self.stores_words:
-            self.start_words(store)
+        if store.extent and not self.stores_lineage:
+            self.start_lineage(store)
         before = self.width
         self.members[member.slot] = member
         self._grouped.add(member.slot, member.predicate, self.position)
         self._settle()
-        if self.stores_words and before < self.width:
-            narrow = store.marks[self.words_mark].reshape(store.capacity, before)
-            store.add_mark(self.words_mark, np.uint64, self.width)
-            store.marks[self.words_mark][:, :before] = narrow
+        if self.stores_lineage and before < self.width:
+            narrow = store.marks[self.lineage_column].reshape(store.capacity, before)
+            store.add_mark(self.lineage_column, np.uint64, self.width)
+            store.marks[self.lineage_column][:, :before] = narrow
 
     def leave(self, slot: int, store: Store) -> None:
         if self.members.pop(slot, None) is not None:
             self._grouped.remove(slot)
             self._filters.pop(slot, None)
-        if self.stores_words:
-            clear_bit(store.marks[self.words_mark], slot)
+        if self.stores_lineage:
+            clear_bit(store.marks[self.lineage_column], slot)
         self._settle()
 
     def _settle(self) -> None:
         members = tuple(self.members.values())
-        # Stored words are never narrowed: a slot that was given once may be given again.
+        # Stored lineage is never narrowed: a slot that was given once may be given again.
         self.width = max(self.width, max((m.slot for m in members), default=0) // 64 + 1)
         self._filtered = sum(m.predicate is not None for m in members)
         self._starts = sorted({m.start for m in members if m.start > LONG_AGO})
@@ -158,8 +158,8 @@ class Port:
         """Whether being in the largest window is not yet being in every query's."""
         return any(ages.several for ages in self.reaches) or bool(self.most_rows)
 
-    def full(self) -> Words:
-        """The word row with a bit for every member."""
+    def full(self) -> LineageBits:
+        """One line of lineage with a bit for every member."""
         return bits_of(tuple(self.members), self.width)
 
     # -- new rows
@@ -171,24 +171,24 @@ class Port:
         rows: int,
         routes: npt.NDArray[np.uint64] | None,
         missing: Mapping[str, npt.NDArray[np.bool_]],
-    ) -> Words | None:
+    ) -> LineageBits | None:
         """Which members want each row; None: all members want all rows."""
         gone = [missing[m] for m in self.required if m in missing]
         started = bool(self._starts) and bool(rows) and int(ts[0]) <= self._starts[-1]
         routed = routes is not None and self.route is not None
         if not self._filtered and not gone and not started and not routed:
             return None
-        words = self._wanted(columns, rows)
+        lineage = self._wanted(columns, rows)
         if started:
-            self._clear_before_starts(words, ts)
+            self._clear_before_starts(lineage, ts)
         for mask in gone:
-            words[mask] = 0
+            lineage[mask] = 0
         if routed:
             assert routes is not None and self.route is not None
-            words[(routes >> np.uint64(self.route)) & np.uint64(1) == 0] = 0
-        return words
+            lineage[(routes >> np.uint64(self.route)) & np.uint64(1) == 0] = 0
+        return lineage
 
-    def without(self, lineage: Words | None, refused: Ints, rows: int) -> Words:
+    def without(self, lineage: LineageBits | None, refused: Ints, rows: int) -> LineageBits:
         """The lineage of new rows of which no member wants those at some positions."""
         lineage = np.repeat(self.full()[None], rows, axis=0) if lineage is None else lineage
         lineage[refused] = 0
@@ -202,80 +202,82 @@ class Port:
             self.came += int(np.count_nonzero((routes >> np.uint64(self.route)) & np.uint64(1)))
         self.passed += passed
 
-    def _wanted(self, columns: Mapping[str, pa.Array], rows: int) -> Words:
+    def _wanted(self, columns: Mapping[str, pa.Array], rows: int) -> LineageBits:
         """Which members' filters the rows pass."""
-        words = np.zeros((rows, self.width), np.uint64)
+        lineage = np.zeros((rows, self.width), np.uint64)
         if self._filtered > self.tuning.few_filters:
-            found = self._grouped.match_words(columns, rows)
-            words[:, : found.shape[1]] = found
-            return words
-        words[:] = bits_of(tuple(slot for slot, member in self.members.items() if member.predicate is None), self.width)
+            found = self._grouped.match_lineage(columns, rows)
+            lineage[:, : found.shape[1]] = found
+            return lineage
+        lineage[:] = bits_of(
+            tuple(slot for slot, member in self.members.items() if member.predicate is None), self.width
+        )
         here: dict[ColumnKey, pa.Array] = {(self.position, name): values for name, values in columns.items()}
         for slot, member in self.members.items():
             if member.predicate is not None:
                 if slot not in self._filters:
                     self._filters[slot] = compile_predicate(member.predicate)
-                words[self._filters[slot](here, rows), slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
-        return words
+                lineage[self._filters[slot](here, rows), slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
+        return lineage
 
-    def _clear_before_starts(self, words: Words, ts: Ints) -> None:
+    def _clear_before_starts(self, lineage: LineageBits, ts: Ints) -> None:
         """Rows at or before a member's start do not exist for it; rows come in the order of time."""
         for start in self._starts:
             old = int(np.searchsorted(ts, start, side="right"))
-            words[:old] &= ~bits_of(
+            lineage[:old] &= ~bits_of(
                 tuple(slot for slot, member in self.members.items() if member.start == start), self.width
             )
 
-    def words_to_store(self, stream: StreamState, lineage: Words | None, rows: int) -> Words | None:
-        """The words to keep with new rows, or None while they would say nothing."""
+    def lineage_to_store(self, stream: StreamState, lineage: LineageBits | None, rows: int) -> LineageBits | None:
+        """The lineage to keep with new rows, or None while it would say nothing."""
         alone = len(stream.ports) == 1 and len(self.members) == 1
-        if not self.stores_words:
+        if not self.stores_lineage:
             if alone or (lineage is None and len(self.members) == 1):
                 return None
-            self.start_words(stream.store)
+            self.start_lineage(stream.store)
         return self.flat(np.broadcast_to(self.full(), (rows, self.width)) if lineage is None else lineage)
 
-    def start_words(self, store: Store) -> None:
-        """From here on words are stored; every query that is a member until now wants the rows that are stored
+    def start_lineage(self, store: Store) -> None:
+        """From here on lineage is stored; every query that is a member until now wants the rows that are stored
         already."""
-        self.stores_words = True
-        store.add_mark(self.words_mark, np.uint64, self.width)
-        store.mark(self.words_mark)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
+        self.stores_lineage = True
+        store.add_mark(self.lineage_column, np.uint64, self.width)
+        store.mark(self.lineage_column)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
 
     def release(self, store: Store, ids: Ints) -> None:
         """No member wants these stored rows any more."""
-        if not self.stores_words:
-            self.start_words(store)
-        store.marks[self.words_mark][ids - store.base] = 0
+        if not self.stores_lineage:
+            self.start_lineage(store)
+        store.marks[self.lineage_column][ids - store.base] = 0
         self.releases += 1
 
-    def flat(self, words: Words) -> Words:
-        """Stored form: one word is a plain column."""
-        return words[:, 0] if self.width == 1 else words
+    def flat(self, lineage: LineageBits) -> LineageBits:
+        """Stored form: lineage of at most 64 slots is a plain column."""
+        return lineage[:, 0] if self.width == 1 else lineage
 
-    def words_at(self, store: Store, ids: Ints) -> Words | None:
+    def lineage_at(self, store: Store, ids: Ints) -> LineageBits | None:
         """Stored lineage at row ids, always two-dimensional; None: all members want all rows."""
-        if not self.stores_words:
+        if not self.stores_lineage:
             return None
-        found: Words = store.at(self.words_mark, ids)
+        found: LineageBits = store.at(self.lineage_column, ids)
         return found.reshape(len(ids), self.width)
 
-    def words_of(self, store: Store, start: int, stop: int) -> Words | None:
+    def lineage_of(self, store: Store, start: int, stop: int) -> LineageBits | None:
         """The same for the rows start … stop-1."""
-        if not self.stores_words:
+        if not self.stores_lineage:
             return None
-        found: Words = store.stretch(self.words_mark, start, stop)
+        found: LineageBits = store.stretch(self.lineage_column, start, stop)
         return found.reshape(stop - start, self.width)
 
     # -- windows
 
-    def inside(self, ages: Ints, counts: Ints | None) -> Words:
+    def inside(self, ages: Ints, counts: Ints | None) -> LineageBits:
         """Which members have rows of these ages (microseconds, and rows where asked for) in their windows."""
         by_time, by_rows = self.reaches
-        words = by_time.words(ages)
+        lineage = by_time.lineage(ages)
         if counts is not None and self.most_rows:
-            words = words & by_rows.words(counts)
-        return words
+            lineage = lineage & by_rows.lineage(counts)
+        return lineage
 
     @property
     def reaches(self) -> tuple[Ages, Ages]:
@@ -287,11 +289,11 @@ class Port:
             self._reaches = by_time, Ages(tuple(counted.items()), self.width, list(timed))
         return self._reaches
 
-    def keep_within(self, words: Words, ages: Ints) -> npt.NDArray[np.bool_]:
+    def keep_within(self, lineage: LineageBits, ages: Ints) -> npt.NDArray[np.bool_]:
         """Clear the bits of members whose time windows do not reach rows of these ages; returns per row whether a bit
         is left."""
         by_time, _ = self.reaches
-        left: npt.NDArray[np.bool_] = keep_within(words, ages, by_time.sizes, by_time.table)
+        left: npt.NDArray[np.bool_] = keep_within(lineage, ages, by_time.sizes, by_time.table)
         return left
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
@@ -333,16 +335,16 @@ class Ages:
             + [bits_of(rest, width)]
         )
 
-    def words(self, ages: Ints) -> Words:
+    def lineage(self, ages: Ints) -> LineageBits:
         return self.table[np.searchsorted(self.sizes, ages)]
 
 
-def bits_of(slots: tuple[int, ...], width: int) -> Words:
+def bits_of(slots: tuple[int, ...], width: int) -> LineageBits:
     return full_set(np.array(slots, np.int64), width)
 
 
-def clear_bit(words: Words, slot: int) -> None:
-    column = words if words.ndim == 1 else words[:, slot // 64]
+def clear_bit(lineage: LineageBits, slot: int) -> None:
+    column = lineage if lineage.ndim == 1 else lineage[:, slot // 64]
     column &= ~(np.uint64(1) << np.uint64(slot % 64))
 
 

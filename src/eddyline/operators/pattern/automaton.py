@@ -2,9 +2,9 @@
 
 Answer   `MachineTable.add` gives the disjuncts of a pattern consecutive numbers; `kernel` lays all of them out as
          arrays. Leaf conditions are slots of one grouped filter: equal ones of different patterns are one slot.
-         Conditions between two names that fit words become tests of the kernel, the others stay in `Machine.rest` and
+         Conditions between two names that fit keys become tests of the kernel, the others stay in `Machine.rest` and
          `Machine.gap_rest` for columns.
-State    Machines by number, filter slots with their uses, word columns.
+State    Machines by number, filter slots with their uses, key columns.
 Limits   Texts are compared by hash in the kernel, and once more on columns.
 """
 
@@ -35,19 +35,19 @@ from eddyline.operators.pattern.config import PatternConfig
 from eddyline.operators.pattern.monitor import MonitorTable
 from eddyline.operators.sharing.column_keys import has_keys, number_keys
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints
 
 _OPERATORS = {"=": 0, "<>": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _MODES = {"off": OFF, "check": CHECK, "prune": PRUNE}
-#: The alias of an event in filters and word columns.
+#: The alias of an event in filters and key columns.
 _EVENT = "e"
 NEVER = np.iinfo(np.int64).max
 
 
 @dataclass
 class Machine:
-    """One disjunct: its leaves (events, then gaps) with their filter slots, tests over words, and what columns must
+    """One disjunct: its leaves (events, then gaps) with their filter slots, tests over keys, and what columns must
     say."""
 
     config: PatternConfig
@@ -69,8 +69,8 @@ class Machine:
         return len(self.disjunct.leaves)
 
 
-class WordColumns:
-    """Expressions over one event as words that compare like their values; NULLs are marked."""
+class KeyColumns:
+    """Expressions over one event as keys that compare like their values; NULLs are marked."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -92,22 +92,22 @@ class WordColumns:
             self._compiled.append((compile_expression(bare), bare.type))
         return self.numbers[key]
 
-    def words(self, columns: Mapping[str, pa.Array], rows: int, issues: Issues | None) -> tuple[Ints, np.ndarray]:
-        words = np.zeros((rows, len(self)), np.int64)
+    def keys(self, columns: Mapping[str, pa.Array], rows: int, issues: Issues | None) -> tuple[Ints, np.ndarray]:
+        keys = np.zeros((rows, len(self)), np.int64)
         nulls = np.zeros((rows, len(self)), np.bool_)
         for at, (compiled, kind) in enumerate(self._compiled):
             values = compiled({name: columns[name[1]] for name in compiled.columns}, rows, issues)
-            words[:, at] = number_keys(values, kind) if has_keys(kind) else key_words(values, kind)
+            keys[:, at] = number_keys(values, kind) if has_keys(kind) else keys_of(values, kind)
             if values.null_count:
                 nulls[:, at] = ~np.asarray(values.is_valid())
-        return words, nulls
+        return keys, nulls
 
 
 class MachineTable:
     def __init__(self, monitor: MonitorTable, issues: Issues | None) -> None:
         self.monitor = monitor
         self.filter = GroupedFilter(issues)
-        self.columns = WordColumns()
+        self.columns = KeyColumns()
         self.machines: list[Machine | None] = []
         #: Condition as text -> its slot, and how many leaves use it.
         self._slots: dict[str, int] = {}
@@ -218,7 +218,7 @@ class MachineTable:
         return slot
 
     def _as_test(self, machine: Machine, part: Expression, names: list[str]) -> bool:
-        """Adds a condition to the kernel's tests where words can say something; whether they say everything."""
+        """Adds a condition to the kernel's tests where keys can say something; whether they say everything."""
         if not isinstance(part, Call) or part.function not in _OPERATORS:
             return False
         left, right = part.args
@@ -252,7 +252,7 @@ def _laid_out(machines: list[Machine | None], monitor: MonitorTable) -> Machines
             targets.setdefault(slot, []).append((number, leaf))
     found = [targets.get(slot, []) for slot in range(max(targets, default=-1) + 1)]
     pairs = np.array([pair for some in found for pair in some], np.int64).reshape(-1, 2)
-    failing = _failing_words(machines, monitor)
+    failing = _failing_conditions(machines, monitor)
     return Machines(
         first=_starts(sizes)[:-1],
         size=np.array(sizes, np.int64),
@@ -315,7 +315,7 @@ def _within(machine: Machine | None) -> int:
 
 
 @dataclass
-class _FailingWords:
+class _FailingConditions:
     """Failing conditions by type and machine."""
 
     plus: np.ndarray
@@ -329,15 +329,15 @@ class _FailingWords:
         """Bits of the types that a machine that prunes looks at."""
         prunes = np.array([m is not None and _MODES[m.config.mode] == PRUNE for m in machines], np.bool_)
         by_type = ((self.plus != 0) | (self.local != 0) | (self.minus != 0).any(axis=2))[:, prunes].any(axis=1)
-        words = np.zeros(self.minus.shape[2], np.uint64)
+        bits = np.zeros(self.minus.shape[2], np.uint64)
         for t in np.flatnonzero(by_type).tolist():
-            words[t >> 6] |= np.uint64(1 << (t & 63))
-        return words
+            bits[t >> 6] |= np.uint64(1 << (t & 63))
+        return bits
 
 
-def _failing_words(machines: list[Machine | None], monitor: MonitorTable) -> _FailingWords:
+def _failing_conditions(machines: list[Machine | None], monitor: MonitorTable) -> _FailingConditions:
     count, types = len(machines), max(1, len(monitor.types))
-    found = _FailingWords(
+    found = _FailingConditions(
         np.zeros((types, count), np.int8),
         np.zeros((types, count, monitor.width), np.uint64),
         np.zeros((types, count), np.uint64),
@@ -350,11 +350,11 @@ def _failing_words(machines: list[Machine | None], monitor: MonitorTable) -> _Fa
         for t, whole_only in failing.plus.items():
             found.plus[monitor.code[t], number] = 2 if whole_only else 1
         for t, needed in failing.minus.items():
-            found.minus[monitor.code[t], number] = monitor.words(needed)
+            found.minus[monitor.code[t], number] = monitor.bits(needed)
         for t, dead in failing.local.items():
             found.local[monitor.code[t], number] = dead
         for mask in failing.masks:
-            found.masks.append(monitor.words(mask.types))
+            found.masks.append(monitor.bits(mask.types))
             found.mask_whole.append(mask.whole_only)
     return found
 

@@ -43,8 +43,8 @@ from eddyline.kernels.patterns.automaton_arrays import (
 )
 from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import Words
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.pattern.automaton import MachineTable
 from eddyline.operators.pattern.config import BookConfig, PatternConfig
@@ -67,7 +67,7 @@ class TraceBook:
         self.table = MachineTable(self.monitor, issues)
         tuning = tuning or PatternTuning()
         self.state = BookState(self.monitor.width, tuning)
-        self.words = Words()
+        self.encoder = ValueEncoder()
         self.codes = Dictionary(len(config.key.partition) + 1)
         self.queries: dict[str, PatternMatcher] = {}
         #: Queries by the numbers of their machines.
@@ -167,7 +167,7 @@ class TraceBook:
         names = self.config.key.partition
         if not names:
             return self.codes.codes(np.zeros((1, 1), np.int64)).repeat(rows)
-        encoded = self.words.encode_rows([columns[n] for n in names], [self.config.columns[n] for n in names])
+        encoded = self.encoder.encode_rows([columns[n] for n in names], [self.config.columns[n] for n in names])
         there = encoded[:, -1] == 0
         if there.all():
             return self.codes.codes(encoded)
@@ -198,7 +198,7 @@ class TraceBook:
         events.refs[here] = 0
         events.ts[here], events.rank[here], self.state.numbers[here] = ts, rank, number
         if len(self.table.columns):
-            events.words[here], events.nulls[here] = self.table.columns.words(columns, rows, self.issues)
+            events.keys[here], events.nulls[here] = self.table.columns.keys(columns, rows, self.issues)
 
     def _run(self, part: EventSlice, machines: Machines, hits: int, raw: Raw) -> tuple[Ints, np.ndarray, np.ndarray]:
         """The kernel over a slice, with stops where its output is full."""
@@ -317,8 +317,8 @@ class TraceBook:
             kernels.expire(open_traces, frontier, *self._arrays())
             self._swept = int(self.state.count[HELD])
             self._forget_codes(open_traces)
-        if self.words.is_full:
-            self.words.sweep(
+        if self.encoder.is_full:
+            self.encoder.sweep(
                 [
                     self.codes.keys[self.codes.live()][:, at]
                     for at, n in enumerate(self.config.key.partition)

@@ -1,6 +1,6 @@
 """One EVENT query above the kernel: which assignments are matches, which of them are results, and when.
 
-Answer   `found` takes the assignments of its machines and tests on columns what words could not say. `settle`, at the
+Answer   `found` takes the assignments of its machines and tests on columns what keys could not say. `settle`, at the
          end of a slice, makes one of equal maps, picks first matches, and hands results out in order. Matches of
          patterns that end with a NOT wait: `advance` gives those whose time has passed without an event that fills the
          gap.

@@ -1,4 +1,4 @@
-"""Constraints of one book: types as codes, rules as words for the kernel, violations in words for people.
+"""Constraints of one book: types as codes, rules as bits for the kernel, violations in words for people.
 
 Answer   `MonitorTable` gives every type that a rule names a code, and the kernel's `Monitor`. `reason` says which rule
          an event broke.
@@ -27,16 +27,16 @@ class MonitorTable:
         self.width = max(1, -(-len(self.types) // _BITS))
         self.kernel = self._kernel()
 
-    def words(self, types: frozenset[EventType] | set[EventType] | tuple[EventType, ...]) -> np.ndarray:
-        """A set of types as words."""
+    def bits(self, types: frozenset[EventType] | set[EventType] | tuple[EventType, ...]) -> np.ndarray:
+        """A set of types as bits."""
         found = np.zeros(self.width, np.uint64)
         for t in types:
             code = self.code[t]
             found[code // _BITS] |= np.uint64(1) << np.uint64(code % _BITS)
         return found
 
-    def set_of(self, words: np.ndarray) -> set[EventType]:
-        return {t for t, code in self.code.items() if int(words[code // _BITS]) >> code % _BITS & 1}
+    def set_of(self, bits: np.ndarray) -> set[EventType]:
+        return {t for t, code in self.code.items() if int(bits[code // _BITS]) >> code % _BITS & 1}
 
     def codes(self, values: pa.Array) -> Ints:
         """The code of each event's type; -1: no rule names it, or it is null."""
@@ -50,8 +50,8 @@ class MonitorTable:
         after = np.zeros((count, self.width), np.uint64)
         requires = np.zeros((count, self.width), np.uint64)
         for t, code in self.code.items():
-            after[code] = self.words({b for a, b in rules.priors if a == t})
-            requires[code] = self.words(rules.closure((t,)))
+            after[code] = self.bits({b for a, b in rules.priors if a == t})
+            requires[code] = self.bits(rules.closure((t,)))
         clauses = [horn for horn in rules.horns if len(horn.given) > 1]
         return Monitor(
             checks=rules.checks,
@@ -64,14 +64,14 @@ class MonitorTable:
             clause_given=self._stacked([horn.given for horn in clauses]),
             clause_needed=np.array([self.code[horn.needed] for horn in clauses], np.int64),
             never=self._stacked([never.types for never in rules.nevers]),
-            cyclic=self.words(self._cyclic()),
+            cyclic=self.bits(self._cyclic()),
         )
 
     def _flags(self, types: frozenset[EventType]) -> np.ndarray:
         return np.array([t in types for t in self.types] or [False], np.bool_)
 
     def _stacked(self, sets: list[frozenset[EventType]]) -> np.ndarray:
-        return np.array([self.words(s) for s in sets], np.uint64).reshape(len(sets), self.width)
+        return np.array([self.bits(s) for s in sets], np.uint64).reshape(len(sets), self.width)
 
     def _cyclic(self) -> set[EventType]:
         """Types from which PRIOR leads back to themselves through another type."""

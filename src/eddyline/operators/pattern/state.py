@@ -27,7 +27,7 @@ from eddyline.kernels.patterns.automaton_arrays import (
     PatternRuns,
     Traces,
 )
-from eddyline.operators.aggregate.accumulators.words import grown
+from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.state.columns import Ints
 from eddyline.tuning import PatternTuning
 
@@ -79,7 +79,7 @@ class BookState:
 
     # -- room
 
-    def room(self, codes: int, rows: int, words: int, links: int, blocks: int) -> None:
+    def room(self, codes: int, rows: int, keys: int, links: int, blocks: int) -> None:
         """Place for these numbers of codes of traces, rows of a slice, new links and runs, and heads."""
         self.traces = Traces(
             *(grown(a, codes, -1 if name in ("serial", "run") else 0) for name, a in self.traces._asdict().items())
@@ -90,19 +90,19 @@ class BookState:
         sizes = {"heads": heads, "free_block": 66}
         self.runs = PatternRuns(*(grown(a, sizes.get(name, runs)) for name, a in fields.items()))
         self.links = Links(*(grown(a, int(self.count[LINKS]) + links + 1) for a in self.links))
-        self.wide(words)
+        self.wide(keys)
         self.events = Events(*(grown(a, self.stored + rows) for a in self.events))
         self.numbers = grown(self.numbers, self.stored + rows)
 
-    def wide(self, words: int) -> None:
-        """Set the number of word columns per event; older events have none of the new ones."""
-        have = self.events.words.shape[1]
-        if have < words:
+    def wide(self, keys: int) -> None:
+        """Set the number of key columns per event; older events have none of the new ones."""
+        have = self.events.keys.shape[1]
+        if have < keys:
             size = len(self.events.refs)
-            more = np.zeros((size, words - have), np.int64)
-            nothing = np.ones((size, words - have), np.bool_)
+            more = np.zeros((size, keys - have), np.int64)
+            nothing = np.ones((size, keys - have), np.bool_)
             self.events = self.events._replace(
-                words=np.hstack([self.events.words, more]), nulls=np.hstack([self.events.nulls, nothing])
+                keys=np.hstack([self.events.keys, more]), nulls=np.hstack([self.events.nulls, nothing])
             )
 
     # -- after a slice

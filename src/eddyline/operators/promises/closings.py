@@ -31,11 +31,11 @@ from eddyline.operators.promises.covering import (
     covered,
     has_order,
     in_order,
-    ordered_words,
+    ordered_keys,
     span_of,
     there,
 )
-from eddyline.operators.stream.keys import combined, key_words
+from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.state.closed import Intervals, Keys, earliest, joint_codes, least_places
 from eddyline.state.columns import Ints, validity
 
@@ -67,18 +67,18 @@ class _Sets:
         name = body.column_names[0]
         if len(body.column_names) == 1 and has_order(self.types[name]):
             column = _whole(body)[name]
-            given, words = validity(column), ordered_words(column, self.types[name])
-            words = words if given is None else words[given]
-            self.intervals.setdefault(name, Intervals()).add_words(words)
+            given, keys = validity(column), ordered_keys(column, self.types[name])
+            keys = keys if given is None else keys[given]
+            self.intervals.setdefault(name, Intervals()).add_keys(keys)
             return
         names = tuple(sorted(body.column_names))
         values = _whole(body.select(names))
         present = np.logical_and.reduce([there(values[name]) for name in names])
         table = pa.table(values)
-        words = self._words(names, values)
+        keys = self._keys(names, values)
         if not present.all():
-            table, words = table.filter(pa.array(present)), words[present]
-        self.keys.setdefault(names, Keys()).add(words, table)
+            table, keys = table.filter(pa.array(present)), keys[present]
+        self.keys.setdefault(names, Keys()).add(keys, table)
 
     def _add_text(self, text: str) -> None:
         patterns = from_text(text, self.types)
@@ -93,11 +93,11 @@ class _Sets:
             return
         self.texts[text] = patterns
 
-    def _words(self, names: tuple[str, ...], values: Columns) -> Ints:
-        return combined([key_words(values[name], self.types[name]) for name in names])
+    def _keys(self, names: tuple[str, ...], values: Columns) -> Ints:
+        return combined([keys_of(values[name], self.types[name]) for name in names])
 
-    def is_by_word(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
-        """Whether the words of one column decide what is promised of its values."""
+    def is_by_key(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
+        """Whether the keys of one column decide what is promised of its values."""
         others = (
             *self.keys,
             *(tuple(patterns) for patterns in self.texts.values()),
@@ -109,7 +109,7 @@ class _Sets:
         found = np.zeros(rows, np.bool_)
         for name, intervals in self.intervals.items():
             if name in columns:
-                inside = intervals.holds(ordered_words(columns[name], self.types[name]))
+                inside = intervals.holds(ordered_keys(columns[name], self.types[name]))
                 present = validity(columns[name])
                 found |= inside if present is None else inside & present
             elif name in regions and not regions[name].null:
@@ -120,7 +120,7 @@ class _Sets:
             if all(name in columns for name in names):
                 present = np.logical_and.reduce([there(columns[name]) for name in names])
                 table = pa.table({name: columns[name] for name in names})
-                found |= present & keys.holds(self._words(names, columns), table)
+                found |= present & keys.holds(self._keys(names, columns), table)
         for patterns in self.texts.values():
             mask = covered(patterns, columns, regions, rows, self.types)
             if mask is not None:
@@ -139,12 +139,12 @@ class Closed:
         self.fresh: list[tuple[pa.Table, Ints]] = []
         #: Promises among the rows of the epoch at hand, with the ranks of the first rows after them.
         self.coming: list[tuple[pa.Table, Ints]] = []
-        #: Bodies of promises of one column since the last `settle`, by identity: their words, where they are not null,
+        #: Bodies of promises of one column since the last `settle`, by identity: their keys, where they are not null,
         #: and the ends.
         self._spoken: dict[int, tuple[Ints, Mask | None, int, int]] = {}
-        #: What `shut` and `is_by_word` have found: a cache per column, which new punctuations clear.
+        #: What `shut` and `is_by_key` have found: a cache per column, which new punctuations clear.
         self._shut: dict[str, Shut | None] = {}
-        self._by_word: dict[tuple[str, frozenset[str]], bool] = {}
+        self._by_key: dict[tuple[str, frozenset[str]], bool] = {}
 
     @property
     def nbytes(self) -> int:
@@ -166,7 +166,7 @@ class Closed:
         self._forget()
 
     def _forget(self) -> None:
-        self._shut, self._by_word = {}, {}
+        self._shut, self._by_key = {}, {}
 
     def settle(self, now: int | None = None) -> None:
         """From here on the fresh promises are old; generations that `now` has left behind are forgotten."""
@@ -219,57 +219,57 @@ class Closed:
             found |= self._fresh_instants(body, places, columns, regions, len(ranks)) <= ranks
         return found
 
-    # -- the same of values of one column, given by their words
+    # -- the same of values of one column, given by their keys
 
-    def is_by_word(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
-        """Whether words of a column tell all that is promised of its values."""
+    def is_by_key(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
+        """Whether keys of a column tell all that is promised of its values."""
         asked = name, frozenset(regions)
-        if asked not in self._by_word:
+        if asked not in self._by_key:
             recent = all(body.column_names == [name] for body, _ in (*self.coming, *self.fresh))
-            self._by_word[asked] = (
+            self._by_key[asked] = (
                 recent
                 and has_order(self.types[name])
-                and all(sets.is_by_word(name, regions) for sets in self.generations.values())
+                and all(sets.is_by_key(name, regions) for sets in self.generations.values())
             )
-        return self._by_word[asked]
+        return self._by_key[asked]
 
-    def is_near(self, name: str, words: Ints) -> bool:
+    def is_near(self, name: str, keys: Ints) -> bool:
         """Whether something promised of a column, before or since the last `settle`, lies between the least and the
         greatest of some
-        words; where words tell all (`is_by_word`), nothing is closed of the others."""
-        if not len(words):
+        keys; where keys tell all (`is_by_key`), nothing is closed of the others."""
+        if not len(keys):
             return False
-        ends = in_order(words, self.types[name])
+        ends = in_order(keys, self.types[name])
         low, high = int(ends.min()), int(ends.max())
         if any(
             name in sets.intervals and sets.intervals[name].is_near(low, high) for sets in self.generations.values()
         ):
             return True
-        recent = (self._words_of(name, body) for body, _ in (*self.coming, *self.fresh))
+        recent = (self._keys_of(name, body) for body, _ in (*self.coming, *self.fresh))
         return any(len(said) and first <= high and last >= low for said, _, first, last in recent)
 
-    def _words_of(self, name: str, body: pa.Table) -> tuple[Ints, Mask | None, int, int]:
+    def _keys_of(self, name: str, body: pa.Table) -> tuple[Ints, Mask | None, int, int]:
         if id(body) not in self._spoken:
             values = _whole(body)[name]
-            given, said = validity(values), ordered_words(values, self.types[name])
+            given, said = validity(values), ordered_keys(values, self.types[name])
             said = said if given is None else said[given]
             ends = (int(said.min()), int(said.max())) if len(said) else (0, -1)
             self._spoken[id(body)] = said, given, *ends
         return self._spoken[id(body)]
 
-    def word_instants(self, name: str, words: Ints) -> Ints:
+    def key_instants(self, name: str, keys: Ints) -> Ints:
         """As `instants`."""
-        words = in_order(words, self.types[name])
-        found = np.where(self._old_words(name, words), LONG_AGO, FOREVER)
+        keys = in_order(keys, self.types[name])
+        found = np.where(self._old_keys(name, keys), LONG_AGO, FOREVER)
         for body, instants in self.fresh:
-            first = self._first_of(name, body, instants, words)
+            first = self._first_of(name, body, instants, keys)
             if first is not None:
                 np.minimum(found, first, out=found)
         return found
 
     def shut(self, name: str) -> Shut | None:
-        """What is closed of a column, for `kernels/joins/probe.py`; None: use `words_before`. Values of the type
-        are their own words in order."""
+        """What is closed of a column, for `kernels/joins/probe.py`; None: use `keys_before`. Values of the type
+        are their own keys in order."""
         if name not in self._shut:
             self._shut[name] = self._shut_of(name)
         return self._shut[name]
@@ -279,7 +279,7 @@ class Closed:
             return None
         begin, places = 0, _NOTHING
         for body, ranks in self.coming:
-            said, given, low, high = self._words_of(name, body)
+            said, given, low, high = self._keys_of(name, body)
             found = (
                 least_places(said, low, high, ranks if given is None else ranks[given], FOREVER)
                 if len(said)
@@ -297,26 +297,26 @@ class Closed:
             self.shut(name) if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming] else None
         )
 
-    def words_before(self, name: str, words: Ints, ranks: Callable[[], Ints]) -> Mask:
+    def keys_before(self, name: str, keys: Ints, ranks: Callable[[], Ints]) -> Mask:
         """As `before`; `ranks` is asked for where a promise of the epoch is near."""
-        words = in_order(words, self.types[name])
-        found = self._old_words(name, words)
+        keys = in_order(keys, self.types[name])
+        found = self._old_keys(name, keys)
         for body, places in self.coming:
-            first = self._first_of(name, body, places, words)
+            first = self._first_of(name, body, places, keys)
             if first is not None:
                 found |= first <= ranks()
         return found
 
-    def _old_words(self, name: str, words: Ints) -> Mask:
-        found = np.zeros(len(words), np.bool_)
+    def _old_keys(self, name: str, keys: Ints) -> Mask:
+        found = np.zeros(len(keys), np.bool_)
         for sets in self.generations.values():
             if name in sets.intervals:
-                found |= sets.intervals[name].holds(words)
+                found |= sets.intervals[name].holds(keys)
         return found
 
-    def _first_of(self, name: str, body: pa.Table, places: Ints, words: Ints) -> Ints | None:
-        said, given, _, _ = self._words_of(name, body)
-        return earliest(said, places if given is None else places[given], words, FOREVER)
+    def _first_of(self, name: str, body: pa.Table, places: Ints, keys: Ints) -> Ints | None:
+        said, given, _, _ = self._keys_of(name, body)
+        return earliest(said, places if given is None else places[given], keys, FOREVER)
 
     def _fresh_instants(
         self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, ValuePattern], rows: int
@@ -471,10 +471,10 @@ def first_places(
     if len(body.column_names) == 1 and has_order(types[name]):
         values, constants = columns[name], _whole(body)[name]
         given = validity(constants)
-        words = ordered_words(constants, types[name])
+        keys = ordered_keys(constants, types[name])
         if given is not None:
-            words, places = words[given], places[given]
-        found = earliest(words, places, ordered_words(values, types[name]), none)
+            keys, places = keys[given], places[given]
+        found = earliest(keys, places, ordered_keys(values, types[name]), none)
         if found is None:
             return None
         present = validity(values)

@@ -1,9 +1,9 @@
 """Patterns on arrays: which values of a column a pattern allows, and which rows of values a promise covers.
 
-Answer   `pattern_mask` tests one column, `covered` all columns of a promise. `ordered_words` gives values one word
-         each, in the order of values, where the type has such words; `span_of` gives an interval of values as the words
+Answer   `pattern_mask` tests one column, `covered` all columns of a promise. `ordered_keys` gives values one key
+         each, in the order of values, where the type has such keys; `span_of` gives an interval of values as the keys
          at its ends.
-Limits   Texts and decimals are compared as Arrow values: their words are hashes.
+Limits   Texts and decimals are compared as Arrow values: their keys are hashes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.records.punctuation import Interval, ValuePattern
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints, validity
 
 Mask = npt.NDArray[np.bool_]
@@ -26,32 +26,32 @@ _LOWEST, _HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 def has_order(kind: DataType) -> bool:
-    """Whether words of the type keep the order of values."""
+    """Whether keys of the type keep the order of values."""
     return kind.name not in ("STRING", "DECIMAL")
 
 
-def ordered_words(values: pa.Array, kind: DataType) -> Ints:
-    """One word per value, in the order of values; what stands at nulls means nothing."""
-    return in_order(key_words(values, kind), kind)
+def ordered_keys(values: pa.Array, kind: DataType) -> Ints:
+    """One key per value, in the order of values; what stands at nulls means nothing."""
+    return in_order(keys_of(values, kind), kind)
 
 
-def in_order(words: Ints, kind: DataType) -> Ints:
-    """Words of keys as words in the order of values."""
-    return words ^ ((words >> 63) & _HIGHEST) if kind.name == "DOUBLE" else words
+def in_order(keys: Ints, kind: DataType) -> Ints:
+    """Keys of keys as keys in the order of values."""
+    return keys ^ ((keys >> 63) & _HIGHEST) if kind.name == "DOUBLE" else keys
 
 
 def span_of(interval: Interval, kind: DataType) -> tuple[int, int]:
-    """The first and the last word of an interval; the first is larger where no value lies in it."""
+    """The first and the last key of an interval; the first is larger where no value lies in it."""
     low, high = _LOWEST, _HIGHEST
     if interval.low is not None:
-        low = _word(interval.low, kind) + interval.low_open
+        low = _key(interval.low, kind) + interval.low_open
     if interval.high is not None:
-        high = _word(interval.high, kind) - interval.high_open
+        high = _key(interval.high, kind) - interval.high_open
     return low, high
 
 
-def _word(value: object, kind: DataType) -> int:
-    return int(ordered_words(constants((value,), kind), kind)[0])
+def _key(value: object, kind: DataType) -> int:
+    return int(ordered_keys(constants((value,), kind), kind)[0])
 
 
 def constants(values: Sequence[object], kind: DataType) -> pa.Array:
@@ -91,9 +91,9 @@ def pattern_mask(pattern: ValuePattern, values: pa.Array, kind: DataType) -> Mas
     present = there(values)
     found = ~present if pattern.null else np.zeros(len(values), np.bool_)
     if has_order(kind):
-        words = ordered_words(values, kind)
+        keys = ordered_keys(values, kind)
         for low, high in (span_of(interval, kind) for interval in pattern.intervals):
-            found = found | (present & (words >= low) & (words <= high))
+            found = found | (present & (keys >= low) & (keys <= high))
         return found
     for interval in pattern.intervals:
         inside = present.copy()

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown, is_text
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import Words, grown, is_text
 from eddyline.operators.aggregate.tables import Arrays
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
@@ -31,11 +31,11 @@ class Following:
     def __init__(self, function: str, kind: DataType, partition: tuple[DataType, ...], distance: int) -> None:
         self.function, self.kind, self.distance = function, kind, distance
         self.partition = partition
-        self.words = Words()
+        self.encoder = ValueEncoder()
         self.keys = Dictionary(len(partition) + 1)
         width = {"lag": distance, "first_value": 1}.get(function, 0)
-        #: By partition, newest first: the words of the rows before, whether they have a value, and whether there is
-        #: such a row.
+        #: By partition, newest first: the encoded values of the rows before, whether they have a value, and whether
+        #: there is such a row.
         self.before: Ints = np.zeros((0, width), np.int64)
         self.valid: Mask = np.zeros((0, width), np.bool_)
         self.known: Mask = np.zeros((0, width), np.bool_)
@@ -45,35 +45,35 @@ class Following:
         if self.function == "last_value":
             return values
         rows = len(values)
-        keys = self.words.encode_rows(partition, self.partition) if partition else np.zeros((rows, 1), np.int64)
+        keys = self.encoder.encode_rows(partition, self.partition) if partition else np.zeros((rows, 1), np.int64)
         codes = self.keys.codes(keys)
         self.reserve()
-        words, valid = self.words.encode(values, self.kind)
+        encoded, valid = self.encoder.encode(values, self.kind)
         there = valid if len(valid) else np.ones(rows, np.bool_)
         order = np.argsort(codes, kind="stable")
         runs = _Runs(codes[order])
         moved = (
-            self._lag(words[order], there[order], runs)
+            self._lag(encoded[order], there[order], runs)
             if self.function == "lag"
-            else self._first(words[order], there[order], runs)
+            else self._first(encoded[order], there[order], runs)
         )
         found: Ints = np.empty(rows, np.int64)
         found_valid: Mask = np.empty(rows, np.bool_)
         found_known: Mask = np.empty(rows, np.bool_)
         found[order], found_valid[order], found_known[order] = moved
-        answer = self.words.decode(np.where(found_valid, found, 0), found_valid, self.kind)
-        if self.words.is_full:
+        answer = self.encoder.decode(np.where(found_valid, found, 0), found_valid, self.kind)
+        if self.encoder.is_full:
             self._sweep()
         if otherwise is None or found_known.all():
             return answer
         return pc.if_else(pa.array(found_known), answer, otherwise)
 
-    def _lag(self, words: Ints, there: Mask, runs: _Runs) -> tuple[Ints, Mask, Mask]:
+    def _lag(self, encoded: Ints, there: Mask, runs: _Runs) -> tuple[Ints, Mask, Mask]:
         distance, place, codes = self.distance, runs.place, runs.codes
         here = place >= distance
         source = np.maximum(np.arange(len(codes)) - distance, 0)
         old = np.where(here, 0, distance - 1 - place)
-        found = np.where(here, words[source], self.before[codes, old])
+        found = np.where(here, encoded[source], self.before[codes, old])
         valid = np.where(here, there[source], self.valid[codes, old])
         known = here | self.known[codes, old]
         last, mine = runs.begins + runs.counts - 1, runs.firsts
@@ -82,16 +82,16 @@ class Following:
             fresh = back < runs.counts
             at, shifted = np.maximum(last - back, 0), np.maximum(back - runs.counts, 0)
             pick = np.arange(len(mine))
-            self.before[mine, back] = np.where(fresh, words[at], before[pick, shifted])
+            self.before[mine, back] = np.where(fresh, encoded[at], before[pick, shifted])
             self.valid[mine, back] = np.where(fresh, there[at], was_valid[pick, shifted])
             self.known[mine, back] = fresh | was_known[pick, shifted]
         return found, valid & known, known
 
-    def _first(self, words: Ints, there: Mask, runs: _Runs) -> tuple[Ints, Mask, Mask]:
+    def _first(self, encoded: Ints, there: Mask, runs: _Runs) -> tuple[Ints, Mask, Mask]:
         new = ~self.known[runs.firsts, 0]
         mine, at = runs.firsts[new], runs.begins[new]
-        self.before[mine, 0], self.valid[mine, 0], self.known[mine, 0] = words[at], there[at], True
-        return self.before[runs.codes, 0], self.valid[runs.codes, 0], np.ones(len(words), np.bool_)
+        self.before[mine, 0], self.valid[mine, 0], self.known[mine, 0] = encoded[at], there[at], True
+        return self.before[runs.codes, 0], self.valid[runs.codes, 0], np.ones(len(encoded), np.bool_)
 
     def reserve(self) -> None:
         size = self.keys.capacity
@@ -102,7 +102,7 @@ class Following:
         named = [self.keys.keys[live, at] for at, kind in enumerate(self.partition) if is_text(kind)]
         if is_text(self.kind):
             named.append(self.before[live][self.valid[live]])
-        self.words.sweep(named)
+        self.encoder.sweep(named)
 
     # -- snapshots
 

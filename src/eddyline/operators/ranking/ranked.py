@@ -1,9 +1,9 @@
 """The first rows of every partition, as rows come and leave.
 
-Answer   `add` takes rows as words, with their partition; `leave` names rows that go. `changes` ranks the partitions
-         that something happened to and gives the rows that are no longer among the first ones of their partition, and
-         those that are now. `closed` gives the first rows of partitions whose bucket of time is over, and `forget`
-         drops such partitions silently.
+Answer   `add` takes rows as encoded values, with their partition; `leave` names rows that go. `changes` ranks the
+         partitions that something happened to and gives the rows that are no longer among the first ones of their
+         partition, and those that are now. `closed` gives the first rows of partitions whose bucket of time is over,
+         and `forget` drops such partitions silently.
 
              rows ─► codes of partitions ─► order within touched partitions ─► first n ─► compared with what was shown
 
@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BIGINT, DataType
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, grown, is_text
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
-from eddyline.operators.aggregate.accumulators.words import ALL, Words, grown, is_text
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Contributions
@@ -65,7 +65,7 @@ class ArrivingRows:
     """Rows on their way in."""
 
     partition: Ints
-    words: list[Ints]
+    encoded: list[Ints]
     valid: list[Mask]
     serial: Ints
     clock: Ints
@@ -75,7 +75,7 @@ class ArrivingRows:
         part = slice(start, stop)
         return ArrivingRows(
             self.partition[part],
-            [w[part] for w in self.words],
+            [w[part] for w in self.encoded],
             [v[part] if len(v) else v for v in self.valid],
             self.serial[part],
             self.clock[part],
@@ -86,7 +86,7 @@ class ArrivingRows:
 class RankedRows:
     def __init__(self, spec: RankSpec) -> None:
         self.spec = spec
-        self.words = Words()
+        self.encoder = ValueEncoder()
         self.partitions = Dictionary(len(spec.partition) + 1)
         #: The last column is the serial number.
         self.rows = Contributions(len(spec.kinds) + 1, spec.queues, spec.named)
@@ -101,7 +101,7 @@ class RankedRows:
     def add(self, rows: ArrivingRows, owners: Ints | int = 0) -> Ints:
         """The slots of the rows."""
         codes = self.partitions.codes(rows.partition)
-        slots = self.rows.add(codes, [*rows.words, rows.serial], [*rows.valid, ALL], rows.leaving)
+        slots = self.rows.add(codes, [*rows.encoded, rows.serial], [*rows.valid, ALL], rows.leaving)
         self.reserve()
         self.number[slots], self.owner[slots] = 0, owners
         self.touched.note(codes, self.partitions.capacity)
@@ -128,7 +128,7 @@ class RankedRows:
 
     def ranked(self, slots: Ints) -> tuple[Ints, Ints]:
         """The slots in the order of their partitions and within them, and the number of each in its partition."""
-        keys = [self.rows.words[-1][slots]]
+        keys = [self.rows.encoded[-1][slots]]
         for at, descending, nulls_first in reversed(self.spec.order):
             values = self._comparable(at, slots)
             keys.append(~values if descending else values)
@@ -144,11 +144,11 @@ class RankedRows:
 
     def _comparable(self, at: int, slots: Ints) -> Ints:
         """Numbers that lie in the order of a column's values."""
-        words, kind = self.rows.words[at][slots], self.spec.kinds[at]
+        encoded, kind = self.rows.encoded[at][slots], self.spec.kinds[at]
         if not is_text(kind):
-            return words
-        ids, where = np.unique(words, return_inverse=True)
-        order = pc.sort_indices(self.words.decode(ids, ids != 0, kind)).to_numpy()
+            return encoded
+        ids, where = np.unique(encoded, return_inverse=True)
+        order = pc.sort_indices(self.encoder.decode(ids, ids != 0, kind)).to_numpy()
         place = np.empty(len(ids), np.int64)
         place[order] = np.arange(len(ids))
         return place[where.reshape(-1)]
@@ -201,7 +201,7 @@ class RankedRows:
         """The places of rows that no row of the other sign says too."""
         columns = [numbers] if self.spec.numbers else []
         for at in range(self.spec.shown):
-            columns.append(self.rows.words[at][slots])
+            columns.append(self.rows.encoded[at][slots])
             valid = self.rows.valid_at(at, slots)
             if len(valid):
                 columns.append(valid.astype(np.int64))
@@ -231,7 +231,7 @@ class RankedRows:
         return [
             pa.array(numbers, BIGINT.arrow)
             if at in self.spec.numbers
-            else self.words.decode(self.rows.words[at][slots], self.rows.valid_at(at, slots), self.spec.kinds[at])
+            else self.encoder.decode(self.rows.encoded[at][slots], self.rows.valid_at(at, slots), self.spec.kinds[at])
             for at in range(self.spec.shown)
         ]
 
@@ -292,27 +292,27 @@ class RankedRows:
     # -- texts that are still named
 
     def sweep(self, waiting: Sequence[ArrivingRows]) -> None:
-        if not self.words.is_full:
+        if not self.encoder.is_full:
             return
         live = self.rows.live()
-        named = [self.rows.words[at][live] for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
-        named += [rows.words[at] for rows in waiting for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
+        named = [self.rows.encoded[at][live] for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
+        named += [rows.encoded[at] for rows in waiting for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
         for at, kind in enumerate(self.spec.partition):
             if is_text(kind):
                 named += [
                     self.partitions.keys[self.partitions.live(), at],
                     *(rows.partition[:, at] for rows in waiting),
                 ]
-        self.words.sweep(named)
+        self.encoder.sweep(named)
 
 
 def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -> pa.Table:
     """The first rows of every partition of a table with the columns of `spec` and `_ts`; in the order of `_ts`,
     partition and rank."""
     ranked = RankedRows(spec)
-    pairs = [ranked.words.encode(table.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
+    pairs = [ranked.encoder.encode(table.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
     rows = np.arange(len(table))
-    keys = ranked.words.encode_rows(partition, spec.partition) if partition else np.zeros((len(table), 1), np.int64)
+    keys = ranked.encoder.encode_rows(partition, spec.partition) if partition else np.zeros((len(table), 1), np.int64)
     slots = ranked.add(ArrivingRows(keys, [w for w, _ in pairs], [v for _, v in pairs], rows, rows, []))
     row_of = np.zeros(ranked.rows.capacity, np.int64)
     row_of[slots] = rows

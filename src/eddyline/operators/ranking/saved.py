@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.operators.aggregate.accumulators.words import ALL
+from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.contributions import ContributionBlock
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows
@@ -20,7 +20,7 @@ from eddyline.state.columns import string_buffers
 
 
 def save(ranked: RankedRows, waiting: Sequence[ArrivingRows]) -> dict[str, pa.Table]:
-    ids, offsets, data = ranked.words.saved()
+    ids, offsets, data = ranked.encoder.saved()
     packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     codes = ranked.partitions.live()
     live = ranked.rows.live()
@@ -32,7 +32,7 @@ def save(ranked: RankedRows, waiting: Sequence[ArrivingRows]) -> dict[str, pa.Ta
         "partitions": as_table(partitions),
         # Blocks are written once: they hold rows that have gone since.
         "live": as_table(
-            {"serial": ranked.rows.words[-1][live], "number": ranked.number[live], "owner": ranked.owner[live]}
+            {"serial": ranked.rows.encoded[-1][live], "number": ranked.number[live], "owner": ranked.owner[live]}
         ),
         "waiting": _waiting(waiting),
     }
@@ -42,7 +42,7 @@ def load_state(ranked: RankedRows, read: Callable[[str], pa.Table]) -> list[Arri
     """The reverse, without the rows themselves; returns the rows that wait."""
     strings = read("bytes")
     offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-    ranked.words.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+    ranked.encoder.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
     partitions = arrays_of(read("partitions"))
     ranked.partitions.restore(partitions["code"], partitions["key"])
     if ranked.buckets is not None:
@@ -57,15 +57,15 @@ def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, li
     arrays, known = arrays_of(table), arrays_of(live)
     order = np.argsort(known["serial"], kind="stable")
     serials = known["serial"][order]
-    mine = arrays[f"words-{len(held.words) - 1}"]
+    mine = arrays[f"words-{len(held.encoded) - 1}"]
     place = np.searchsorted(serials, mine)
     here = np.zeros(len(mine), np.bool_)
     inside = place < len(serials)
     here[inside] = serials[place[inside]] == mine[inside]
-    words = [arrays[f"words-{at}"][here] for at in range(len(held.words))]
-    valid = [arrays[f"valid-{at}"][here] if f"valid-{at}" in arrays else ALL for at in range(len(held.words))]
+    encoded = [arrays[f"words-{at}"][here] for at in range(len(held.encoded))]
+    valid = [arrays[f"valid-{at}"][here] if f"valid-{at}" in arrays else ALL for at in range(len(held.encoded))]
     slots = held.add(
-        arrays["code"][here], words, valid, [arrays[f"leaving-{at}"][here] for at in range(len(held.queues))]
+        arrays["code"][here], encoded, valid, [arrays[f"leaving-{at}"][here] for at in range(len(held.queues))]
     )
     held.restore(block, slots)
     ranked.reserve()
@@ -78,8 +78,8 @@ def _waiting(waiting: Sequence[ArrivingRows]) -> pa.Table:
     for rows in waiting[:1]:
         arrays["partition"] = np.concatenate([r.partition for r in waiting])
         arrays["serial"] = np.concatenate([r.serial for r in waiting])
-        for at in range(len(rows.words)):
-            arrays[f"words-{at}"] = np.concatenate([r.words[at] for r in waiting])
+        for at in range(len(rows.encoded)):
+            arrays[f"words-{at}"] = np.concatenate([r.encoded[at] for r in waiting])
             arrays[f"valid-{at}"] = np.concatenate(
                 [r.valid[at] if len(r.valid[at]) else np.ones(len(r.clock), np.bool_) for r in waiting]
             )
@@ -93,5 +93,5 @@ def _load_waiting(ranked: RankedRows, arrays: Arrays) -> list[ArrivingRows]:
         return []
     columns, queues = range(len(ranked.spec.kinds)), range(ranked.spec.queues)
     valid = [ALL if arrays[f"valid-{at}"].all() else arrays[f"valid-{at}"] for at in columns]
-    words, leaving = [arrays[f"words-{at}"] for at in columns], [arrays[f"leaving-{at}"] for at in queues]
-    return [ArrivingRows(arrays["partition"], words, valid, arrays["serial"], arrays["clock"], leaving)]
+    encoded, leaving = [arrays[f"words-{at}"] for at in columns], [arrays[f"leaving-{at}"] for at in queues]
+    return [ArrivingRows(arrays["partition"], encoded, valid, arrays["serial"], arrays["clock"], leaving)]

@@ -10,7 +10,7 @@ State    The boxes of all predicates (`boxes`) and their ranges in search order 
          pass.
 Limits   Expressions that are no set of values of a column are evaluated once each, over the rows that still need them.
          Cost beyond that: rows, ranges and matches, each once. Pairs take 8 bytes per match: for slots that want nearly
-         all rows ask for words.
+         all rows ask for lineage.
 Reading  PAPERS, section 3: the grouped filters of CACQ.
 """
 
@@ -115,7 +115,7 @@ class GroupedFilter:
             pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
         return pairs >> bits, pairs & ((1 << bits) - 1)
 
-    def match_words(self, columns: Columns, rows: int, slots: np.ndarray | None = None) -> np.ndarray:
+    def match_lineage(self, columns: Columns, rows: int, slots: np.ndarray | None = None) -> np.ndarray:
         """Per row a set of bits: bit i says that `slots[i]` wants the row; None: bit i stands for slot i."""
         table = self._table
         if slots is None:
@@ -123,20 +123,20 @@ class GroupedFilter:
         bit_of = np.full(max(1, table.slot_limit), -1, np.int64)
         bit_of[slots] = np.arange(slots.size)
         wanted = (table.slot.view >= 0) & (bit_of[table.slot.view] >= 0)
-        # Boxes without any condition want every row: one line of words says so for all of them.
+        # Boxes without any condition want every row: one line of lineage says so for all of them.
         always = wanted & ~table.has_rest.view & (np.diff(table.box_term.view) == 0)
         width = words_for(slots.size)
-        words = np.empty((rows, width), np.uint64)
-        words[:] = full_set(bit_of[table.slot.view[always]], width)
+        lineage = np.empty((rows, width), np.uint64)
+        lineage[:] = full_set(bit_of[table.slot.view[always]], width)
         bits = max(1, (rows - 1).bit_length())
         sorted_out = self._sorts_out(rows)
         pairs = self._pairs(columns, rows, bits, np.where(wanted & ~always, table.slot.view, -1), sorted_out)
-        set_pairs(words, pairs, bits, bit_of)
+        set_pairs(lineage, pairs, bits, bit_of)
         if sorted_out is not None and sorted_out.whole:
-            words[slice(None) if sorted_out.rows is None else sorted_out.rows] |= full_set(
+            lineage[slice(None) if sorted_out.rows is None else sorted_out.rows] |= full_set(
                 bit_of[np.concatenate(sorted_out.whole)], width
             )
-        return words
+        return lineage
 
     def _sorts_out(self, rows: int) -> SortedOut | None:
         """Whether ranges are compared with the ends of the batch first."""

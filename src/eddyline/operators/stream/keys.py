@@ -1,9 +1,9 @@
-"""Join keys: an expression over one reference as 64-bit words, for rows of a stream or table.
+"""Join keys: an expression over one reference as 64-bit integers, for rows of a stream or table.
 
-Answer   Equal values have equal words. `model/joining.py: is_exact` says that the reverse holds too: true for
-         everything that fits one word (numbers, booleans, dates, timestamps), false for strings and decimals, whose
-         words are hashes to be verified.
-Limits   Nulls have no word: a row with a null key can match nothing and is sorted out before it is stored.
+Answer   Equal values have equal keys. `model/joining.py: is_exact` says that the reverse holds too: true for
+         everything that fits 64 bits (numbers, booleans, dates, timestamps), false for strings and decimals, whose
+         keys are hashes to be verified.
+Limits   Nulls have no key: a row with a null key can match nothing and is sorted out before it is stored.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Ints, as_plain, string_buffers
 
 
-def key_words(values: pa.Array, kind: DataType) -> Ints:
-    """One word per value; what stands at nulls means nothing."""
+def keys_of(values: pa.Array, kind: DataType) -> Ints:
+    """One key per value; what stands at nulls means nothing."""
     if kind.name == "STRING":
         offsets, data = string_buffers(values)
-        words: Ints = hashing.hash_strings(offsets, data)
-        return words
+        keys: Ints = hashing.hash_strings(offsets, data)
+        return keys
     plain = as_plain(values, kind)
     if kind.name == "DOUBLE":
         # As in SQL, -0.0 equals 0.0 and NaN equals NaN, whatever their bits.
@@ -37,13 +37,13 @@ def key_words(values: pa.Array, kind: DataType) -> Ints:
 
 
 def combined(columns: list[Ints]) -> Ints:
-    """The word of a composite key: the one column itself, or a hash of all, in order."""
-    words = columns[0]
+    """The key of a composite key: the one column itself, or a hash of all, in order."""
+    keys = columns[0]
     if len(columns) > 1:
-        words = hashing.mix_all(words)
+        keys = hashing.mix_all(keys)
         for column in columns[1:]:
-            words = hashing.combine(words, column)
-    return words
+            keys = hashing.combine(keys, column)
+    return keys
 
 
 def without_nulls(values: pa.Array) -> npt.NDArray[np.bool_] | None:

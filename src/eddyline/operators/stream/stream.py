@@ -4,7 +4,7 @@ Answer   `admit` stores the rows that at least one port wants, `take` gives a ti
          reached. All queries over the stream share this one store, whatever other streams they read; it is sized by
          what any of them still needs.
 State    Payload columns that a query reads; marks `ts`, `arrival` (number of arrival), one per join key, one per
-         composite key, one of lineage words per port, and those of each read position (`reading.py`).
+         composite key, one of lineage per port, and those of each read position (`reading.py`).
 Limits   Rows come in the order of the stream; the caller has sorted them.
 """
 
@@ -26,9 +26,9 @@ from eddyline.model.joining import JoinKeyColumn
 from eddyline.model.schema import ROW
 from eddyline.model.window import FOREVER
 from eddyline.operators.expressions.evaluate import Columns, compile_expression
-from eddyline.operators.join.combination import Words, any_bit
+from eddyline.operators.join.combination import LineageBits, any_bit
 from eddyline.operators.join.port import NewRows, Port
-from eddyline.operators.stream.keys import combined, key_words, without_nulls
+from eddyline.operators.stream.keys import combined, keys_of, without_nulls
 from eddyline.operators.stream.reading import BEFORE, UNREAD, ReadPosition
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
@@ -91,25 +91,25 @@ class StreamState:
         """A port reads no longer; a position without ports goes."""
         self.ports.remove(port)
         # Another port may come under the same name: what it has not stored is not its lineage.
-        self.store.marks.pop(port.words_mark, None)
+        self.store.marks.pop(port.lineage_column, None)
         if not self.ports_of(port.reader):
             self.readers.pop(port.reader.name, None)
             for mark in port.reader.marks:
                 del self.store.marks[mark]
 
     def need_key(self, key: JoinKeyColumn) -> None:
-        """Hold the key's words for every row; rows that are already here get theirs now."""
+        """Hold the key of every row; rows that are already here get theirs now."""
         if key.mark not in self.keys:
-            self.need_words(key.mark, compile_expression(key.expression), key.expression.type)
+            self.need_keys(key.mark, compile_expression(key.expression), key.expression.type)
 
-    def need_words(self, mark: str, compiled: Computed, kind: DataType) -> None:
-        """Hold the words of something that is computed from every row."""
+    def need_keys(self, mark: str, compiled: Computed, kind: DataType) -> None:
+        """Hold the keys of something that is computed from every row."""
         self.keys[mark] = (compiled, kind)
         self.store.add_mark(mark, np.int64, derived=True)
         if self.store.extent:
             ids = np.arange(self.store.first, self.store.end)
             here = {at: self.store.gather(at[1], ids) for at in compiled.columns}
-            self.store.mark(mark)[:] = key_words(compiled(here, len(ids)), kind)
+            self.store.mark(mark)[:] = keys_of(compiled(here, len(ids)), kind)
 
     def index_name(self, marks: tuple[str, ...]) -> str:
         """The mark that an index over one or several keys is built on."""
@@ -155,9 +155,9 @@ class StreamState:
         chosen = None if wanted.all() else np.flatnonzero(wanted)
         marks: dict[str, npt.NDArray[np.generic]] = {"ts": ts, "arrival": arrival, **keys}
         for port, lineage in zip(self.ports, lineages, strict=True):
-            words = port.words_to_store(self, lineage, rows)
-            if words is not None:
-                marks[port.words_mark] = words
+            stored = port.lineage_to_store(self, lineage, rows)
+            if stored is not None:
+                marks[port.lineage_column] = stored
         if chosen is not None:
             rows = len(chosen)
             take = pa.array(chosen)
@@ -173,8 +173,8 @@ class StreamState:
         return start
 
     def _accepted(
-        self, port: Port, new: NewRows, mine: npt.NDArray[np.bool_] | None, lineage: Words | None
-    ) -> tuple[npt.NDArray[np.bool_] | None, Words | None]:
+        self, port: Port, new: NewRows, mine: npt.NDArray[np.bool_] | None, lineage: LineageBits | None
+    ) -> tuple[npt.NDArray[np.bool_] | None, LineageBits | None]:
         """Which rows a port wants and their lineage, without rows that it refuses to have stored."""
         assert port.refuses is not None
         rows = len(new.ts)
@@ -283,7 +283,7 @@ class StreamState:
         missing: dict[str, npt.NDArray[np.bool_]] = {}
         for mark, (compiled, kind) in self.keys.items():
             values = compiled({at: columns[at[1]] for at in compiled.columns}, rows)
-            marks[mark] = key_words(values, kind)
+            marks[mark] = keys_of(values, kind)
             there = without_nulls(values)
             if there is not None:
                 missing[mark] = ~there
@@ -313,8 +313,8 @@ class StreamState:
         port.release(self.store, ids)
         wanted = np.zeros(len(ids), np.bool_)
         for one in self.ports:
-            words = one.words_at(self.store, ids)
-            wanted |= (ids >= self._first_needed(one)) & (True if words is None else any_bit(words))
+            lineage = one.lineage_at(self.store, ids)
+            wanted |= (ids >= self._first_needed(one)) & (True if lineage is None else any_bit(lineage))
         dropped = self.store.drop(ids[~wanted])
         # Rows that another port still wanted are removed by a full sweep once they number half the live rows.
         self._kept += int(wanted.sum())
@@ -337,8 +337,8 @@ class StreamState:
         wanted = np.zeros(store.extent, np.bool_)
         for port in self.ports:
             start = max(self._first_needed(port), store.first)
-            words = port.words_of(store, start, store.end)
-            wanted[start - store.first :] |= True if words is None else any_bit(words)
+            lineage = port.lineage_of(store, start, store.end)
+            wanted[start - store.first :] |= True if lineage is None else any_bit(lineage)
         return 0 if wanted.all() else store.drop(np.flatnonzero(~wanted) + store.first)
 
 

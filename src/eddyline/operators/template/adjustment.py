@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eddyline.kernels.requests.block_building import number_words
+from eddyline.kernels.requests.block_building import number_distinct
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.search import IndexLayout, IndexPricing, PatternLoad
 from eddyline.state.columns import Ints
@@ -141,7 +141,7 @@ class Adjustment:
             nulls: Ints = rows.null_bits(first, end)
             lines = (rows.column(column, first, end) for column in range(rows.columns))
             self._values = [
-                max(1, len(number_words(words, nulls, column, end - first)[0])) for column, words in enumerate(lines)
+                max(1, len(number_distinct(keys, nulls, column, end - first)[0])) for column, keys in enumerate(lines)
             ]
             self._counted_upto = end
             self.counted += 1

@@ -169,7 +169,7 @@ class Answering:
             aggregation = self._grouped(mask, request[chosen], ids[chosen], issues)
             assert aggregation.groups is not None
             if not mask:
-                aggregation.groups.codes(aggregation.words.encode_rows([pa.array(asking)], [BIGINT]))
+                aggregation.groups.codes(aggregation.encoder.encode_rows([pa.array(asking)], [BIGINT]))
                 aggregation.reserve()
             held = aggregation.held_by(aggregation.groups.live())
             made.append(self._part(held, mask, requests.aggregates))
@@ -222,9 +222,9 @@ class Answering:
             values[alias, column] = self.rows.values(column, ids)
         keys = [pa.array(request), *(self.value(self.keys[k].expression, values, len(ids), issues) for k in chosen)]
         kinds = [BIGINT, *(self.keys[k].type for k in chosen)]
-        words = aggregation.words
-        groups = words.encode_rows(keys, kinds)
-        pairs = [words.encode(self.value(e, values, len(ids), issues), e.type) for e in aggregation.layout.arguments]
+        encoder = aggregation.encoder
+        groups = encoder.encode_rows(keys, kinds)
+        pairs = [encoder.encode(self.value(e, values, len(ids), issues), e.type) for e in aggregation.layout.arguments]
         return Batch(np.zeros(len(ids), np.int64), groups, [w for w, _ in pairs], [v for _, v in pairs], [])
 
     def value(self, e: Expression, values: Mapping[ColumnKey, pa.Array], rows: int, issues: Issues) -> pa.Array:

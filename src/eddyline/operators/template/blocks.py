@@ -1,11 +1,11 @@
 """Sealed blocks of a template's rows, clustered by address.
 
-Answer   `Addressing` says how words become addresses: a field of bits per column (`Fields`), or the hash of some
+Answer   `Addressing` says how keys become addresses: a field of bits per column (`Fields`), or the hash of some
          columns together (`Together`). `build` clusters one block; `IndexBlock.pairs` lets probes read it.
-State    A block holds copies of ids, key words and null bits of its rows, and one offset per address.
+State    A block holds copies of ids, keys and null bits of its rows, and one offset per address.
 Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*),
          unless they are very many. Of such columns those that are asked for by ranges are cut at quantiles of the block
-         (*range*), the rest are hashed. Codes and cuts are in the order of the words.
+         (*range*), the rest are hashed. Codes and cuts are in the order of the keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from eddyline.kernels.hashing import mix_all
 from eddyline.kernels.requests import request_blocks as tables
 from eddyline.kernels.requests import requests as kernels
-from eddyline.kernels.requests.block_building import add_field, cluster_rows, code_rows, number_words
+from eddyline.kernels.requests.block_building import add_field, cluster_rows, code_rows, number_distinct
 from eddyline.operators.stream.keys import combined
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.visits import Visits
@@ -42,25 +42,25 @@ class Located:
     probe: Ints
 
 
-#: Per column with a range the least and the greatest word of each probe.
+#: Per column with a range the least and the greatest key of each probe.
 Spans = Mapping[int, tuple[Ints, Ints]]
 
 
 @dataclass(slots=True)
 class Codes:
-    """The codes of rows: one line per column, -1 for nulls; and the distinct words of each column in order, None where
+    """The codes of rows: one line per column, -1 for nulls; and the distinct keys of each column in order, None where
     they are many."""
 
     rows: npt.NDArray[np.int32]
     distinct: list[Ints | None]
 
     @classmethod
-    def of(cls, words: Ints, nulls: Ints, most: Sequence[int]) -> Codes:
-        """Columns are coded that have at most `most` distinct words, a number for each column."""
-        rows = np.empty(words.shape, np.int32)
+    def of(cls, keys: Ints, nulls: Ints, most: Sequence[int]) -> Codes:
+        """Columns are coded that have at most `most` distinct keys, a number for each column."""
+        rows = np.empty(keys.shape, np.int32)
         distinct: list[Ints | None] = []
         for column, limit in enumerate(most):
-            found, numbers = number_words(words[column], nulls, column, limit)
+            found, numbers = number_distinct(keys[column], nulls, column, limit)
             if not len(found) and len(numbers) and not (nulls >> column & 1).all():
                 distinct.append(None)
                 continue
@@ -81,7 +81,7 @@ class Addresses(Protocol):
     bits: int
 
     def describe(self, line: Ints) -> None:
-        """Write how words become addresses into the line of a block table (`kernels/requests/request_blocks.py`)."""
+        """Write how keys become addresses into the line of a block table (`kernels/requests/request_blocks.py`)."""
 
     def locate(self, columns: list[int], keys: Ints, spans: Spans) -> Located: ...
 
@@ -92,26 +92,26 @@ class Addressing(Protocol):
     def helps(self, pattern: int, ranged: int) -> bool:
         """Whether probes that fix these columns, and keep those within ranges, read less than the whole block."""
 
-    def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
+    def fit(self, keys: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
         """How these rows are addressed, and the address of each."""
 
 
 @dataclass(slots=True)
 class Field:
-    """How one column's words become a field of the address."""
+    """How one column's keys become a field of the address."""
 
     bits: int
     #: The bits of the address below its own.
     shift: int
-    #: The distinct words in order, where these are numbered; None: there are too many.
+    #: The distinct keys in order, where these are numbered; None: there are too many.
     codes: Ints | None
-    #: Where there are no codes: the first word of every field but the lowest, in order; None: words are hashed.
+    #: Where there are no codes: the first key of every field but the lowest, in order; None: keys are hashed.
     cuts: Ints | None = None
 
     def covered(self, low: Ints, high: Ints) -> tuple[Ints, Ints] | None:
-        """The fields of the words from low to high: the first and the one after the last.
+        """The fields of the keys from low to high: the first and the one after the last.
 
-        None: words are hashed, and the range may lie in every field.
+        None: keys are hashed, and the range may lie in every field.
         """
         if self.codes is not None:
             begin, end = np.searchsorted(self.codes, low), np.searchsorted(self.codes, high, side="right")
@@ -122,15 +122,15 @@ class Field:
         first, last = np.searchsorted(self.cuts, low, side="right"), np.searchsorted(self.cuts, high, side="right")
         return first, np.where(low <= high, last + 1, first)
 
-    def of(self, words: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Fields, and which of the words can be in the block at all."""
+    def of(self, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Fields, and which of the keys can be in the block at all."""
         if self.cuts is not None:
-            return np.searchsorted(self.cuts, words, side="right"), np.ones(len(words), np.bool_)
+            return np.searchsorted(self.cuts, keys, side="right"), np.ones(len(keys), np.bool_)
         if self.codes is None:
-            hashed: Ints = mix_all(words) & ((1 << self.bits) - 1)
-            return hashed, np.ones(len(words), np.bool_)
-        at = np.minimum(np.searchsorted(self.codes, words), max(len(self.codes) - 1, 0))
-        there = self.codes[at] == words if len(self.codes) else np.zeros(len(words), np.bool_)
+            hashed: Ints = mix_all(keys) & ((1 << self.bits) - 1)
+            return hashed, np.ones(len(keys), np.bool_)
+        at = np.minimum(np.searchsorted(self.codes, keys), max(len(self.codes) - 1, 0))
+        there = self.codes[at] == keys if len(self.codes) else np.zeros(len(keys), np.bool_)
         return np.where(there, self.numbered(at), 0), there
 
     def describe(self, line: Ints) -> None:
@@ -171,9 +171,9 @@ class Fields:
     def helps(self, pattern: int, ranged: int) -> bool:
         return (pattern | ranged) & self.served != 0
 
-    def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
+    def fit(self, keys: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
         fields: list[Field] = [Field(0, 0, distinct) for distinct in codes.distinct]
-        address = np.zeros(words.shape[1], np.int64)
+        address = np.zeros(keys.shape[1], np.int64)
         shift = 0
         for column in self.order or range(len(self.bits)):
             bits = self.bits[column]
@@ -184,17 +184,17 @@ class Fields:
                 fields[column] = field = Field(bits, shift, distinct)
                 add_field(address, codes.rows[column], field.numbered(np.arange(len(distinct))), shift)
             else:
-                fields[column] = field = Field(bits, shift, None, self._cuts(column, words[column], nulls))
-                # The word of a null means nothing: its row gets field 0, and no probe takes the row.
-                address |= np.where(nulls >> column & 1 == 0, field.of(words[column])[0], 0) << shift
+                fields[column] = field = Field(bits, shift, None, self._cuts(column, keys[column], nulls))
+                # The key of a null means nothing: its row gets field 0, and no probe takes the row.
+                address |= np.where(nulls >> column & 1 == 0, field.of(keys[column])[0], 0) << shift
             shift += bits
         return FieldAddresses(fields, tuning), address
 
-    def _cuts(self, column: int, words: Ints, nulls: Ints) -> Ints | None:
-        """Quantiles of the words of a column that is asked for by ranges; None: it is not, and words are hashed."""
+    def _cuts(self, column: int, keys: Ints, nulls: Ints) -> Ints | None:
+        """Quantiles of the keys of a column that is asked for by ranges; None: it is not, and keys are hashed."""
         if not self.ranged >> column & 1:
             return None
-        known = np.sort(words[nulls >> column & 1 == 0])
+        known = np.sort(keys[nulls >> column & 1 == 0])
         return np.unique(known[np.arange(1, 1 << self.bits[column]) * len(known) >> self.bits[column]])
 
 
@@ -256,10 +256,10 @@ class Together:
     def helps(self, pattern: int, ranged: int) -> bool:
         return all(pattern >> c & 1 for c in self.columns)
 
-    def fit(self, words: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
+    def fit(self, keys: Ints, nulls: Ints, codes: Codes, tuning: TemplateTuning) -> tuple[Addresses, Ints]:
         addresses = _HashAddresses(self.columns, self.bits, [Field(0, 0, distinct) for distinct in codes.distinct])
         whole = sum(1 << c for c in self.columns)
-        return addresses, np.where(nulls & whole == 0, addresses.hashed([words[c] for c in self.columns]), 0)
+        return addresses, np.where(nulls & whole == 0, addresses.hashed([keys[c] for c in self.columns]), 0)
 
 
 class _HashAddresses:
@@ -291,7 +291,7 @@ class IndexBlock:
     rows: kernels.Clustered
     #: The id after the last row that it covers.
     stop: int
-    #: Short forms of the key words (`kernels/requests/request_blocks.py`).
+    #: Short forms of the keys (`kernels/requests/request_blocks.py`).
     forms: npt.NDArray[np.uint16]
     least_room: int
 
@@ -301,7 +301,7 @@ class IndexBlock:
         rows = self.rows
         found[tables.FIRST], found[tables.STOP], found[tables.ROWS] = rows.first, self.stop, len(rows.rows)
         found[tables.OFFSETS], found[tables.IDS] = rows.offsets.ctypes.data, rows.rows.ctypes.data
-        found[tables.WORDS], found[tables.NULLS] = rows.words.ctypes.data, rows.nulls.ctypes.data
+        found[tables.KEYS], found[tables.NULLS] = rows.keys.ctypes.data, rows.nulls.ctypes.data
         found[tables.FORMS] = self.forms.ctypes.data
         found[tables.NULL_BITS] = np.bitwise_or.reduce(rows.nulls) if len(rows.nulls) else 0
         self.addresses.describe(found)
@@ -353,24 +353,24 @@ class IndexBlock:
 def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> IndexBlock:
     """Cluster the rows first … stop-1, without those that have left."""
     begin = max(first, rows.store.first)
-    words, nulls, wanted = rows.keys.lines(begin, stop), rows.null_bits(begin, stop), rows.wanted(begin, stop)
+    keys, nulls, wanted = rows.keys.lines(begin, stop), rows.null_bits(begin, stop), rows.wanted(begin, stop)
     if not len(wanted):
-        return clustered(addressing, words, nulls, np.arange(begin - first, stop - first), first, stop, rows.tuning)
+        return clustered(addressing, keys, nulls, np.arange(begin - first, stop - first), first, stop, rows.tuning)
     kept = np.flatnonzero(wanted)
     return clustered(
-        addressing, np.ascontiguousarray(words[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning
+        addressing, np.ascontiguousarray(keys[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning
     )
 
 
 def clustered(
-    addressing: Addressing, words: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning
+    addressing: Addressing, keys: Ints, nulls: Ints, ids: Ints, first: int, stop: int, tuning: TemplateTuning
 ) -> IndexBlock:
-    """A block of rows with these words; `ids` are their distances from `first`."""
-    shares = addressing.bits if isinstance(addressing, Fields) else (0,) * len(words)
-    codes = Codes.of(words, nulls, [max(1 << bits, tuning.most_codes) for bits in shares])
-    addresses, address = addressing.fit(words, nulls, codes, tuning)
-    offsets, places, sorted_words, sorted_nulls, forms = cluster_rows(
-        address, 1 << addresses.bits, words, codes.rows, codes.coded, nulls, ids
+    """A block of rows with these keys; `ids` are their distances from `first`."""
+    shares = addressing.bits if isinstance(addressing, Fields) else (0,) * len(keys)
+    codes = Codes.of(keys, nulls, [max(1 << bits, tuning.most_codes) for bits in shares])
+    addresses, address = addressing.fit(keys, nulls, codes, tuning)
+    offsets, places, sorted_keys, sorted_nulls, forms = cluster_rows(
+        address, 1 << addresses.bits, keys, codes.rows, codes.coded, nulls, ids
     )
-    rows = kernels.Clustered(offsets, places, sorted_words, sorted_nulls, first)
+    rows = kernels.Clustered(offsets, places, sorted_keys, sorted_nulls, first)
     return IndexBlock(addressing, addresses, rows, stop, forms, tuning.least_room)

@@ -30,7 +30,7 @@ Reader = Callable[[Expression, Ints], pa.Array]
 
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _EXACT = float(1 << 53)
-#: Whole numbers are summed up in units of 1: the words of that number.
+#: Whole numbers are summed up in units of 1: the halves of that 128-bit number.
 _UNITS = np.array([1, 0], np.uint64)
 _NONE = np.empty(0, np.bool_)
 _LONG = pa.int64()
@@ -114,9 +114,9 @@ class Direct:
     def _groups(self, chosen: list[int], count: int, request: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """The group of each row, and the first row of each group."""
         if chosen:
-            words = self.rows.keys
+            keys = self.rows.keys
             columns, mask = np.array(chosen, np.int64), sum(1 << k for k in chosen)
-            found: tuple[Ints, Ints] = group_rows(request, ids - words.base, words.words, words.nulls, columns, mask)
+            found: tuple[Ints, Ints] = group_rows(request, ids - keys.base, keys.keys, keys.nulls, columns, mask)
         elif count == 1:
             found = request, _FIRST
         else:

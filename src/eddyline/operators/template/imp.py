@@ -178,7 +178,7 @@ class Imp:
         """Probes with ranges read block after block."""
         columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
         keys = (
-            np.stack([requests.words[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
+            np.stack([requests.keys[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
         )
         bounds = {
             c: (requests.lows[c][probes], requests.highs[c][probes])

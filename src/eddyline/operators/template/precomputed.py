@@ -3,7 +3,7 @@
 Answer   `Precomputed.table(requests, low, high)` answers requests that all ask for the same rows, those with ids from
          `low` to `high`: rows that came since the last answer enter their groups, rows that have left the window leave
          them, and the groups that a request wants are added up. None: other rows are asked for, or it does not pay yet.
-State    Per group its key words, rows and sums; per row of the window its group and what it brought. Nothing until
+State    Per group its keys, rows and sums; per row of the window its group and what it brought. Nothing until
          requests have cost as much as making the groups does.
 Limits   COUNT, SUM and AVG of whole numbers below 2^31, which can be taken back exactly. Windows move forward. Texts
          whose hashes collide end it.
@@ -143,7 +143,7 @@ class Precomputed:
         wanted = self.rows.wanted(first, end)
         chosen = np.arange(end - first) if not len(wanted) else np.flatnonzero(wanted)
         ids = chosen + first
-        words = np.ascontiguousarray(self.rows.words(list(range(self.rows.columns)), first, end)[:, chosen])
+        keys = np.ascontiguousarray(self.rows.key_lines(list(range(self.rows.columns)), first, end)[:, chosen])
         nulls = self.rows.null_bits(first, end)[chosen]
         brought, valid = (
             np.zeros((len(self.summed), len(ids)), np.int64),
@@ -158,7 +158,7 @@ class Precomputed:
             self._groups = _room(self._groups, self.count, 2 * (self.count + len(ids)))
         codes = np.empty(len(ids), np.int64)
         older = np.where(self._groups.rows > 0, self._groups.newest, -1)
-        self.count = enter_groups(self._groups, self.count, words, nulls, ids, brought, valid, codes)
+        self.count = enter_groups(self._groups, self.count, keys, nulls, ids, brought, valid, codes)
         self.collided = not self._agree(codes, ids, older, values)
         # Rows of no group stand between the others: ids are places.
         spread = Brought.of_none(end - first, len(self.summed))
@@ -195,14 +195,14 @@ class Precomputed:
                 continue
             columns = np.array([c for c in range(len(self.keys)) if pattern >> c & 1], np.int64)
             asking = Alone(
-                columns, pattern, np.stack([requests.words[c][probes] for c in columns.tolist()]), *everything
+                columns, pattern, np.stack([requests.keys[c][probes] for c in columns.tolist()]), *everything
             )
             covered = 0
             if addressing.helps(pattern, 0) and self.count >= self.rows.tuning.block_rows >> 4:
                 block, table = self._indexed(addressing)
                 covered = block.stop
                 made += self._read(lambda b, p, r, a=asking, t=table: read_blocks(t, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
-            rest = self._groups.words, self._groups.nulls, _EVERY, covered, self.count, 0
+            rest = self._groups.keys, self._groups.nulls, _EVERY, covered, self.count, 0
             made += self._read(lambda b, p, r, a=asking, g=rest: scan_each(*g, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
         request, group = (np.concatenate([np.empty(0, np.int64), *(m[at] for m in made)]) for at in (0, 1))
         alive = self._groups.rows[group] > 0
@@ -227,11 +227,11 @@ class Precomputed:
             or self._index[0].addressing != addressing
             or 4 * (self.count - self._index[0].stop) > self.count
         ):
-            words, nulls = (
-                np.ascontiguousarray(self._groups.words[:, : self.count]),
+            keys, nulls = (
+                np.ascontiguousarray(self._groups.keys[:, : self.count]),
                 self._groups.nulls[: self.count].copy(),
             )
-            block = clustered(addressing, words, nulls, np.arange(self.count), 0, self.count, self.rows.tuning)
+            block = clustered(addressing, keys, nulls, np.arange(self.count), 0, self.count, self.rows.tuning)
             self._index = block, block.line(len(self.keys)).reshape(1, -1)
         return self._index
 
@@ -239,7 +239,7 @@ class Precomputed:
         """The groups of requests added up by their grouping columns: one row each, in the order of requests. There is
         at least one."""
         columns, mask = np.array(chosen, np.int64), sum(1 << k for k in chosen)
-        codes, first = group_rows(request, group, self._groups.words, self._groups.nulls, columns, mask)
+        codes, first = group_rows(request, group, self._groups.keys, self._groups.nulls, columns, mask)
         ids = self._groups.newest[group[first]]
         keys = [
             values(o.expression, ids) if k in chosen else pa.nulls(len(ids), o.type.arrow)
@@ -265,7 +265,7 @@ class Precomputed:
 
 
 def _empty(keys: int, summed: int) -> tuple[Ints, ...]:
-    """Words, nulls, rows, newest rows, counts and sums of no group."""
+    """Keys, nulls, rows, newest rows, counts and sums of no group."""
     lines = [np.empty((keys, 0), np.int64), *(np.empty(0, np.int64) for _ in range(3))]
     return (*lines, np.empty((summed, 0), np.int64), np.empty((summed, 0), np.int64))
 

@@ -6,7 +6,7 @@ Answer   `Requests` holds many requests to one template as arrays: instants, win
          A probe may also keep some columns within a range. `patterns` gives the probes by the columns that they fix and
          keep within ranges.
 State    None.
-Limits   Ranges of whole numbers, dates and times are ranges of words; other conditions beyond equality (`tests`) are
+Limits   Ranges of whole numbers, dates and times are ranges of keys; other conditions beyond equality (`tests`) are
          tested row by row. Streams of requests have neither.
 """
 
@@ -27,15 +27,15 @@ import pyarrow as pa
 from eddyline.model.datatypes import DataType
 from eddyline.model.template import Request, RequestCondition, RequestStream, Template, window_size
 from eddyline.model.window import Rows
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints
 
 #: From this bit on, the columns with ranges follow the fixed columns in one number: a template has fewer grouping
 #: columns.
 _RANGED = 32
-#: Types whose words are in the order of their values.
+#: Types whose keys are in the order of their values.
 _ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})
-#: The number of a single probe, and the word of a column that it does not fix. They are not written to.
+#: The number of a single probe, and the key of a column that it does not fix. They are not written to.
 _FIRST, _OPEN = np.zeros(1, np.int64), np.zeros(1, np.int64)
 _LEAST, _GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -50,15 +50,15 @@ class Requests:
     size: Ints
     group_by: Ints
     aggregates: Ints
-    #: Per probe: its request, the columns that it fixes as bits, and per grouping column words and values.
+    #: Per probe: its request, the columns that it fixes as bits, and per grouping column keys and values.
     request: Ints
     fixed: Ints
-    words: list[Ints]
-    #: None: the words say all, or no probe fixes the column.
+    keys: list[Ints]
+    #: None: the keys say all, or no probe fixes the column.
     values: list[pa.Array | None]
     #: Further conditions: request number and condition.
     tests: list[tuple[int, RequestCondition]] = field(default_factory=list)
-    #: Per probe the columns with a range as bits, and per grouping column the least and the greatest word; None: no
+    #: Per probe the columns with a range as bits, and per grouping column the least and the greatest key; None: no
     #: probe has a range.
     ranged: Ints | None = None
     lows: list[Ints] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Requests:
             self.aggregates[chosen],
             place[self.request[probes]],
             self.fixed[probes],
-            [w[probes] for w in self.words],
+            [w[probes] for w in self.keys],
             [None if v is None else v.take(pa.array(probes)) for v in self.values],
             [(int(place[n]), condition) for n, condition in self.tests if place[n] >= 0],
             None if self.ranged is None else self.ranged[probes],
@@ -114,14 +114,14 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
     patterns = [sum(1 << k for k in values) for _, values in probes]
     fixed, asked_for = np.array(patterns, np.int64), reduce(or_, patterns, 0)
-    # The words of columns that no probe fixes mean nothing.
-    open_words = np.zeros(len(probes), np.int64)
-    arrays, words = [], []
+    # The keys of columns that no probe fixes mean nothing.
+    open_keys = np.zeros(len(probes), np.int64)
+    arrays, key_columns = [], []
     for k, output in enumerate(template.keys):
         asked = asked_for >> k & 1
         array = _array([values.get(k) for _, values in probes], output.type) if asked else None
         arrays.append(array)
-        words.append(open_words if array is None else key_words(array, output.type))
+        key_columns.append(open_keys if array is None else keys_of(array, output.type))
     mine = [spans[number] for number, _ in probes]
     ranged = np.array([sum(1 << k for k in span) for span in mine], np.int64) if any(spans) else None
     lows, highs = ([], []) if ranged is None else _ends(mine, len(template.keys))
@@ -133,7 +133,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         np.array([_wanted(r.columns) for r in requests], np.int64),
         np.array([number for number, _ in probes], np.int64),
         fixed,
-        words,
+        key_columns,
         arrays,
         tests,
         ranged,
@@ -145,7 +145,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
 def _one(template: Template, request: Request, instant: int) -> Requests | None:
     """A request that fixes columns to one value each; None: it says something else."""
     fixed = 0
-    words: list[Ints] = [_OPEN] * len(template.keys)
+    keys: list[Ints] = [_OPEN] * len(template.keys)
     values: list[pa.Array | None] = [None] * len(template.keys)
     for condition in request.conditions:
         key = condition.key
@@ -154,10 +154,10 @@ def _one(template: Template, request: Request, instant: int) -> Requests | None:
         fixed |= 1 << key
         kind = template.keys[key].type
         if kind.name in _ORDERED:
-            words[key] = np.array(condition.values, np.int64)
+            keys[key] = np.array(condition.values, np.int64)
         else:
             values[key] = array = _array(condition.values, kind)
-            words[key] = key_words(array, kind)
+            keys[key] = keys_of(array, kind)
     return Requests(
         1,
         np.array([instant], np.int64),
@@ -166,7 +166,7 @@ def _one(template: Template, request: Request, instant: int) -> Requests | None:
         np.array([_wanted(request.columns)], np.int64),
         _FIRST,
         np.array([fixed], np.int64),
-        words,
+        keys,
         values,
     )
 
@@ -183,7 +183,7 @@ def _wanted(columns: tuple[tuple[bool, int], ...]) -> int:
 
 
 def _ends(spans: list[dict[int, tuple[int, int]]], keys: int) -> tuple[list[Ints], list[Ints]]:
-    """Per grouping column the least and the greatest word of each probe."""
+    """Per grouping column the least and the greatest key of each probe."""
     ends = [
         np.array([span.get(k, (_LEAST, _GREATEST)) for span in spans], np.int64).reshape(-1, 2) for k in range(keys)
     ]
@@ -191,11 +191,11 @@ def _ends(spans: list[dict[int, tuple[int, int]]], keys: int) -> tuple[list[Ints
 
 
 def _bound(template: Template, condition: RequestCondition) -> tuple[int, int] | None:
-    """The words that satisfy a comparison, where these are a range: both ends included; None: they are not."""
+    """The keys that satisfy a comparison, where these are a range: both ends included; None: they are not."""
     if template.keys[condition.key].type.name not in _ORDERED or condition.kind not in ("<", "<=", ">", ">="):
         return None
     (value,) = condition.values
-    # A word of BOOLEAN is a number too, and a literal of another type is computed.
+    # A key of BOOLEAN is a number too, and a literal of another type is computed.
     if type(value) is not int or not _LEAST < value < _GREATEST:
         return None
     ends = {"<": (_LEAST, value - 1), "<=": (_LEAST, value), ">": (value + 1, _GREATEST), ">=": (value, _GREATEST)}
@@ -203,7 +203,7 @@ def _bound(template: Template, condition: RequestCondition) -> tuple[int, int] |
 
 
 def _spans(template: Template, conditions: Sequence[RequestCondition]) -> dict[int, tuple[int, int]]:
-    """Per grouping column the words that all its comparisons leave."""
+    """Per grouping column the keys that all its comparisons leave."""
     found: dict[int, tuple[int, int]] = {}
     for condition in conditions:
         bound = _bound(template, condition)
@@ -269,14 +269,14 @@ def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requ
             _read_lists(rows.column(column).combine_chunks(), find, what, mask, good, reasons)
         masks.append(mask)
     fixed = np.zeros(count, np.int64)
-    words, values = [], []
+    keys, values = [], []
     known = {key: name for name, key in asking.parameters}
     for key, output in enumerate(template.keys):
         array = rows.column(known[key]).combine_chunks() if key in known else pa.nulls(count, output.type.arrow)
         fixed |= np.asarray(array.is_valid()).astype(np.int64) << key
-        words.append(key_words(array, output.type))
+        keys.append(keys_of(array, output.type))
         values.append(array)
-    requests = Requests(count, instants, size, masks[0], masks[1], np.arange(count), fixed, words, values)
+    requests = Requests(count, instants, size, masks[0], masks[1], np.arange(count), fixed, keys, values)
     return requests, good, reasons
 
 

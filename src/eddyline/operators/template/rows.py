@@ -1,8 +1,8 @@
 """The stored rows of a template, as its access paths see them.
 
-Answer   `ranges` turns instants and windows of requests into ranges of row ids; `words`, `nulls` and `wanted` give key
-         words, null bits and membership of a stretch of ids as views; `values` gathers payload.
-State    None: the rows lie in the stream's shared store, their key words in `words.py`.
+Answer   `ranges` turns instants and windows of requests into ranges of row ids; `key_lines`, `null_bits` and `wanted`
+         give keys, null bits and membership of a stretch of ids as views; `values` gathers payload.
+State    None: the rows lie in the stream's shared store, their keys in `keys.py`.
 Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers tell how many rows came
          up to an instant.
 """
@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.operators.stream.reading import ReadPosition
+from eddyline.operators.template.keys import TemplateKeys
 from eddyline.operators.template.probes import Requests
-from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import FixedColumn, Ints
 from eddyline.state.store import Store
 from eddyline.tuning import TemplateTuning
@@ -28,8 +28,8 @@ _EVERY: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 @dataclass(slots=True)
 class TemplateRows:
     reader: ReadPosition
-    #: Words of the grouping columns; a ROWS template also knows where its condition holds, others store only such rows.
-    keys: KeyWords
+    #: Keys of the grouping columns; a ROWS template also knows where its condition holds, others store only such rows.
+    keys: TemplateKeys
     #: The number of grouping columns.
     columns: int
     #: Whether it is a ROWS template, which counts rows.
@@ -52,14 +52,14 @@ class TemplateRows:
         return self.store.marks[mark][first - base : end - base]
 
     def catch_up(self) -> None:
-        """Know the words of all rows that the template's timeline has reached."""
+        """Know the keys of all rows that the template's timeline has reached."""
         self.keys.catch_up(self.end)
 
     def column(self, column: int, first: int, end: int) -> Ints:
-        """The words of one column; a view."""
+        """The keys of one column; a view."""
         return self.keys.column(column, first, end)
 
-    def words(self, columns: list[int], first: int, end: int) -> Ints:
+    def key_lines(self, columns: list[int], first: int, end: int) -> Ints:
         """One line per column; a view where there is one column."""
         if len(columns) == 1:
             return self.column(columns[0], first, end).reshape(1, -1)
@@ -73,8 +73,8 @@ class TemplateRows:
         here = _EVERY
         if self.lineage is not None:
             mark, slot = self.lineage
-            words = self.view(mark, first, end).reshape(end - first, -1)
-            here = (words[:, slot // 64].astype(np.uint64) >> np.uint64(slot % 64)) & np.uint64(1) == 1
+            keys = self.view(mark, first, end).reshape(end - first, -1)
+            here = (keys[:, slot // 64].astype(np.uint64) >> np.uint64(slot % 64)) & np.uint64(1) == 1
         if self.keys.holds is not None:
             holds = self.keys.holds[first - self.keys.base : end - self.keys.base]
             here = holds if not len(here) else here & holds
@@ -98,8 +98,8 @@ class TemplateRows:
         """The pairs whose rows lie in the ranges of their probes."""
         for column in [c for c in range(self.columns) if ranged >> c & 1]:
             at = ids - self.keys.base
-            words = self.keys.words[column].take(at)
-            here = (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
+            keys = self.keys.keys[column].take(at)
+            here = (keys >= requests.lows[column][probe]) & (keys <= requests.highs[column][probe])
             here &= self.keys.nulls.take(at) >> column & 1 == 0
             probe, ids = probe[here], ids[here]
         return probe, ids

@@ -40,7 +40,7 @@ class Scan:
         self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints, first: int, end: int
     ) -> tuple[Ints, Ints]:
         """The same for the rows first … end-1 only. Ranges may let more rows through: `TemplateRows.within` has the
-        last word."""
+        last key."""
         low, high = np.maximum(low, first), np.minimum(high, end)
         if len(probes) == 1:
             first, end = int(low[0]), int(high[0])
@@ -60,9 +60,9 @@ class Scan:
             return self._ranges(probes, low, high, first, wanted)
         columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
         stretch = kernels.RequestStretch(
-            self.rows.words(columns, first, end), self.rows.null_bits(first, end), wanted, first
+            self.rows.key_lines(columns, first, end), self.rows.null_bits(first, end), wanted, first
         )
-        keys = np.stack([requests.words[c][probes] for c in columns])
+        keys = np.stack([requests.keys[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
         asking = kernels.Probes(keys, low, high)
         made: list[tuple[Ints, Ints]] = []
@@ -92,7 +92,7 @@ class Scan:
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, visited = scan_each(
-                keys.words, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row
+                keys.keys, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row
             )
             self.visits.rows += visited
             made.append((probes[out_probe[:count]], out_row[:count]))
@@ -107,8 +107,8 @@ class Scan:
         """The rows low … high-1 within the ranges of one probe: whole columns are compared."""
         here = self.rows.null_bits(low, high) & ranged == 0
         for column in [c for c in range(self.rows.columns) if ranged >> c & 1]:
-            words = self.rows.column(column, low, high)
-            here &= (words >= requests.lows[column][probe]) & (words <= requests.highs[column][probe])
+            keys = self.rows.column(column, low, high)
+            here &= (keys >= requests.lows[column][probe]) & (keys <= requests.highs[column][probe])
         found = np.flatnonzero(here & wanted if len(wanted) else here) + low
         return np.full(len(found), probe), found
 
@@ -126,7 +126,7 @@ class Scan:
 def alone(requests: Requests, pattern: int, rows: TemplateRows, probes: Ints, low: Ints, high: Ints) -> Alone:
     """The probes of one pattern, as kernels take those that are worked off one after the other."""
     columns = np.array([c for c in range(rows.columns) if pattern >> c & 1], np.int64)
-    words = np.empty((len(columns), len(probes)), np.int64)
+    keys = np.empty((len(columns), len(probes)), np.int64)
     for line, column in enumerate(columns.tolist()):
-        words[line] = requests.words[column][probes]
-    return Alone(columns, pattern, words, low, high)
+        keys[line] = requests.keys[column][probes]
+    return Alone(columns, pattern, keys, low, high)

@@ -33,13 +33,13 @@ from eddyline.operators.template.adjustment import Adjustment
 from eddyline.operators.template.answer import Answering
 from eddyline.operators.template.blocks import Addressing, Fields, Together
 from eddyline.operators.template.imp import Imp
+from eddyline.operators.template.keys import TemplateKeys
 from eddyline.operators.template.precomputed import Precomputed, serves
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
 from eddyline.operators.template.search import IndexLayout, IndexPricing, PatternLoad
 from eddyline.operators.template.visits import Visits
-from eddyline.operators.template.words import KeyWords
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
@@ -103,7 +103,9 @@ class StandingTemplate:
                 stream.need_column(column)
         self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, reader=reader, route=route)
         self.port.history = template.history
-        words = KeyWords(stream.store, [o.expression for o in keys], where if counted else None, self.tuning.portion)
+        known = TemplateKeys(
+            stream.store, [o.expression for o in keys], where if counted else None, self.tuning.portion
+        )
         stream.ports.append(self.port)
         window = (
             template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
@@ -111,9 +113,9 @@ class StandingTemplate:
         self.port.join(
             Membership(0, None if counted else where, window, start, template.name, template.source), stream.store
         )
-        self.rows = TemplateRows(reader, words, len(keys), counted, tuning=self.tuning)
+        self.rows = TemplateRows(reader, known, len(keys), counted, tuning=self.tuning)
         self.keys = keys
-        #: The grouping columns whose words are hashes, as bits.
+        #: The grouping columns whose keys are hashes, as bits.
         self._hashed = sum(1 << k for k, output in enumerate(keys) if not is_exact(output.type))
         self.visits = Visits()
         self.answering = Answering(template, keys, aggregates, self.rows)
@@ -168,7 +170,7 @@ class StandingTemplate:
 
     @property
     def nbytes(self) -> int:
-        """Bytes beside the rows: key words, blocks of the index, groups that are kept."""
+        """Bytes beside the rows: keys, blocks of the index, groups that are kept."""
         index = 0 if self.index is None else self.index.nbytes
         return self.rows.keys.nbytes + index + (0 if self.precomputed is None else self.precomputed.nbytes)
 
@@ -190,7 +192,7 @@ class StandingTemplate:
         return self.answering.columns(requests, wanted, *self._found(requests), self.issues)
 
     def _read_lineage(self) -> None:
-        self.rows.lineage = (self.port.words_mark, 0) if self.port.stores_words else None
+        self.rows.lineage = (self.port.lineage_column, 0) if self.port.stores_lineage else None
 
     def _from_groups(self, requests: Requests) -> pa.Table | None:
         """The answers from groups that are kept up to date; None: rows are looked at, where that is cheaper or these do
@@ -292,7 +294,7 @@ class StandingTemplate:
         return self.price.read(asked, self.adjustment.values(self.rows), layout) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
-        """Words of texts and decimals are hashes: compare the values."""
+        """Keys of texts and decimals are hashes: compare the values."""
         if not pattern & self._hashed or not len(ids):
             return probe, ids
         for key, output in enumerate(self.keys):
@@ -339,7 +341,7 @@ class StandingTemplate:
         index = self.index
         if not self.rows.keys.upto:
             return
-        # Requests do not wait for the words of rows that came before them.
+        # Requests do not wait for the keys of rows that came before them.
         self.rows.catch_up()
         if index is None:
             return

@@ -230,7 +230,7 @@ class HandOut:
                     self.part_with(outcome)
             else:
                 seating = self._seated(group, queries)
-                if portion.rows.words is None and all(query.stop is None for query in queries):
+                if portion.rows.lineage is None and all(query.stop is None for query in queries):
                     self._hand_all(seating, portion.rows, outcome)
                 else:
                     seating.into.add(portion.rows)

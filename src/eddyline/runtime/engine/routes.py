@@ -48,8 +48,8 @@ class Routes(Protocol):
     def pattern(self, query: BoundQuery) -> int | None:
         """The route of an EVENT query, which is that of its book."""
 
-    def here(self, template: Template, words: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
-        """Whether the rows of whole grouping keys, given as words per column, are sent here; None: all rows may be."""
+    def here(self, template: Template, keys: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
+        """Whether the rows of whole grouping keys, given as keys per column, are sent here; None: all rows may be."""
 
 
 class Everything:
@@ -77,5 +77,5 @@ class Everything:
     def pattern(self, query: BoundQuery) -> int | None:
         return None
 
-    def here(self, template: Template, words: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
+    def here(self, template: Template, keys: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
         return None

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.model.schema import Stream
 from eddyline.operators.promises.covering import alike
-from eddyline.operators.stream.keys import combined, key_words
+from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.state.closed import codes_of
 from eddyline.state.columns import Ints
 
@@ -61,7 +61,7 @@ class United:
         lines, waiting = fresh, self._waiting.get(given)
         if waiting is not None:
             # Hashes are compared first: values that no new line names stay where they are.
-            touched = np.isin(self._words(waiting, given), self._words(fresh, given))
+            touched = np.isin(self._keys(waiting, given), self._keys(fresh, given))
             lines = pa.concat_tables([waiting.filter(pa.array(touched)), fresh])
             waiting = waiting.filter(pa.array(~touched))
         codes = codes_of(lines.select(list(given)))
@@ -84,8 +84,8 @@ class United:
         instant = pa.array(instants[codes[chosen]]).cast(pa.timestamp("us"))
         return [pa.table([*columns, instant], [*self.stream.schema.names[:-1], _TS])]
 
-    def _words(self, lines: pa.Table, given: Sequence[str]) -> Ints:
-        return combined([key_words(lines.column(name).combine_chunks(), self._types[name]) for name in given])
+    def _keys(self, lines: pa.Table, given: Sequence[str]) -> Ints:
+        return combined([keys_of(lines.column(name).combine_chunks(), self._types[name]) for name in given])
 
     # -- snapshots
 

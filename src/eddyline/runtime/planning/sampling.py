@@ -46,10 +46,10 @@ class Sample:
 
     def _wanted(self, ids: Ints) -> Ints:
         ids = ids[self.base.store.holds(ids)] if self.base.store.dropped else ids
-        words = self.base.words(ids)
-        return ids if words is None else ids[any_bit(words)]
+        lineage = self.base.lineage(ids)
+        return ids if lineage is None else ids[any_bit(lineage)]
 
-    def words(self, ids: Ints, marks: list[str]) -> Ints:
+    def keys(self, ids: Ints, marks: list[str]) -> Ints:
         return combined([self.base.store.at(mark, ids) for mark in marks])
 
 
@@ -70,8 +70,8 @@ def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], mo
             marks[0].append(equality.right_key)
             marks[1].append(equality.left_key)
     if marks[0]:
-        matched = _equal(left.words(left.new, marks[0]), right.words(right.live, marks[1]))
-        matched += _equal(right.words(right.new, marks[1]), left.words(left.live, marks[0]))
+        matched = _equal(left.keys(left.new, marks[0]), right.keys(right.live, marks[1]))
+        matched += _equal(right.keys(right.new, marks[1]), left.keys(left.live, marks[0]))
     for condition in residuals_between(lowered, pair):
         if len(left.live) and len(right.live):
             some: dict[Ref, tuple[Sample, Ints]] = {

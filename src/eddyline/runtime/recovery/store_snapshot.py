@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
-from eddyline.operators.join.combination import Words, any_bit
+from eddyline.operators.join.combination import LineageBits, any_bit
 from eddyline.operators.join.port import Port, bits_of
-from eddyline.operators.stream.keys import combined, key_words
+from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.operators.stream.reading import BEFORE, ReadPosition
 from eddyline.operators.stream.stream import StreamState
 from eddyline.runtime.engine.supply import Supply
@@ -72,7 +72,8 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
         "segments": [[s.first, s.end, s.token] for s in segments.segments],
         "readers": readers,
         "lineage": {
-            port.words_mark: [[m.query, m.reference, slot] for slot, m in port.members.items()] for port in state.ports
+            port.lineage_column: [[m.query, m.reference, slot] for slot, m in port.members.items()]
+            for port in state.ports
         },
     }
 
@@ -81,12 +82,12 @@ def _segment_table(supply: Supply, segment: Segment) -> pa.Table:
     """The rows of a segment; it names the marks that are not in it because the queries behind them want all of its
     rows."""
     table = supply.segments.table(segment)
-    whole = [port.words_mark for port in supply.state.ports if not port.stores_words]
+    whole = [port.lineage_column for port in supply.state.ports if not port.stores_lineage]
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _WHOLE: json.dumps(whole)})
 
 
 def store_content(name: str, saved: Mapping[str, Any], block: str) -> str | None:
-    """What a block that belongs to a store holds, in words."""
+    """What a block that belongs to a store holds, as text."""
     if any(block == Segment(name, *segment).name for segment in saved["segments"]):
         return f"live rows of stream {name}"
     if block == saved["dropped"]:
@@ -100,11 +101,11 @@ def _amendments(state: StreamState, reader: ReadPosition, first: int, end: int) 
     """Places and numbers of rows for a timeline, and whether its queries have lost a row."""
     ids = np.arange(first, end)
     ports = state.ports_of(reader)
-    lost = np.array([port.stores_words for port in ports]).all() & np.ones(len(ids), np.bool_)
+    lost = np.array([port.stores_lineage for port in ports]).all() & np.ones(len(ids), np.bool_)
     for port in ports:
-        words = port.words_at(state.store, ids)
-        if words is not None:
-            lost &= ~any_bit(words)
+        lineage = port.lineage_at(state.store, ids)
+        if lineage is not None:
+            lost &= ~any_bit(lineage)
     return pa.table({"id": ids, **{f"_{mark}": state.store.at(mark, ids) for mark in reader.marks}, "lost": lost})
 
 
@@ -155,19 +156,18 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
     for index in stream.store.indexes.values():
         index.rebuild()
     opened = [open_marks(table) for table in tables]
-    words = [
-        [lineage.words(port, table, marks) for table, marks in zip(tables, opened, strict=True)]
-        for port in stream.ports
+    bits = [
+        [lineage.bits(port, table, marks) for table, marks in zip(tables, opened, strict=True)] for port in stream.ports
     ]
-    for port, found in zip(stream.ports, words, strict=True):
-        if not port.stores_words and any((one != port.full()).any() for one in found):
-            port.stores_words = True
-            store.add_mark(port.words_mark, np.uint64, port.width)
+    for port, found in zip(stream.ports, bits, strict=True):
+        if not port.stores_lineage and any((one != port.full()).any() for one in found):
+            port.stores_lineage = True
+            store.add_mark(port.lineage_column, np.uint64, port.width)
     for number, (table, marks) in enumerate(zip(tables, opened, strict=True)):
         marks |= {
-            port.words_mark: port.flat(found[number])
-            for port, found in zip(stream.ports, words, strict=True)
-            if port.stores_words
+            port.lineage_column: port.flat(found[number])
+            for port, found in zip(stream.ports, bits, strict=True)
+            if port.stores_lineage
         }
         # A column that no query read when the segment was written: a query that reads it now began after these rows.
         payload = {
@@ -177,7 +177,7 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
             for name, saved in ((name, payload_name(name)) for name in store.columns)
         }
         for mark, (compiled, kind) in stream.keys.items():
-            marks[mark] = key_words(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
+            marks[mark] = keys_of(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
         for mark, parts in stream.composites.items():
             marks[mark] = combined([marks[p] for p in parts])
         for reader in stream.readers.values():
@@ -219,10 +219,10 @@ class Lineage:
                         detail=f"the query reads the stream as {member.reference}, and stands in the checkpoint",
                         hint="drop the query from the job for one run and add it again: it then sees the rows from there on",
                     )
-                as_written &= place == (port.words_mark, slot)
+                as_written &= place == (port.lineage_column, slot)
         return cls(known, as_written)
 
-    def words(self, port: Port, table: pa.Table, marks: Mapping[str, npt.NDArray[Any]]) -> Words:
+    def bits(self, port: Port, table: pa.Table, marks: Mapping[str, npt.NDArray[Any]]) -> LineageBits:
         """The lineage of the rows of a segment under a port."""
         rows, whole = len(table), json.loads(table.schema.metadata[_WHOLE])
         slots: dict[str, list[tuple[int, int]]] = {}
@@ -241,18 +241,18 @@ class Lineage:
         return found & _begun(port, marks["ts"])
 
 
-def _moved(words: Words, pairs: Sequence[tuple[int, int]], width: int) -> Words:
-    """Words that have, per pair of slots, the bit of the first in the place of the second; bits beyond the given words
-    are zero."""
-    known = [(before, slot) for before, slot in pairs if before < 64 * words.shape[1]]
-    found = np.zeros((len(words), width), np.uint64)
+def _moved(lineage: LineageBits, pairs: Sequence[tuple[int, int]], width: int) -> LineageBits:
+    """Lineage that has, per pair of slots, the bit of the first in the place of the second; bits beyond the given
+    lineage are zero."""
+    known = [(before, slot) for before, slot in pairs if before < 64 * lineage.shape[1]]
+    found = np.zeros((len(lineage), width), np.uint64)
     if all(before == slot for before, slot in known):
-        narrow = min(width, words.shape[1])
-        found[:, :narrow] = words[:, :narrow] & bits_of(tuple(slot for slot, _ in known), width)[:narrow]
+        narrow = min(width, lineage.shape[1])
+        found[:, :narrow] = lineage[:, :narrow] & bits_of(tuple(slot for slot, _ in known), width)[:narrow]
         return found
     before, after = np.array(known, np.int64).T
-    for start in range(0, len(words), _AT_ONCE):
-        some = np.ascontiguousarray(words[start : start + _AT_ONCE])
+    for start in range(0, len(lineage), _AT_ONCE):
+        some = np.ascontiguousarray(lineage[start : start + _AT_ONCE])
         bits = np.unpackbits(some.view(np.uint8), axis=1, bitorder="little")
         moved = np.zeros((len(some), 64 * width), np.uint8)
         moved[:, after] = bits[:, before]
@@ -260,12 +260,12 @@ def _moved(words: Words, pairs: Sequence[tuple[int, int]], width: int) -> Words:
     return found
 
 
-def _begun(port: Port, ts: Ints) -> Words:
+def _begun(port: Port, ts: Ints) -> LineageBits:
     """Per row a bit for every member that had begun before it."""
     starts = np.array(sorted({member.start for member in port.members.values()}), np.int64)
     begun = np.zeros((len(starts) + 1, port.width), np.uint64)
     for slot, member in port.members.items():
         begun[np.searchsorted(starts, member.start) + 1] |= bits_of((slot,), port.width)
     np.bitwise_or.accumulate(begun, axis=0, out=begun)
-    words: Words = begun[np.searchsorted(starts, ts, side="left")]
-    return words
+    lineage: LineageBits = begun[np.searchsorted(starts, ts, side="left")]
+    return lineage

@@ -1,6 +1,6 @@
 """What is kept per group for an aggregate: updated by what comes and what leaves, never computed over.
 
-Answer   `add` and `retract` take the groups' codes and the words of an argument; `read` gives the aggregates of groups
+Answer   `add` and `retract` take groups' codes and an argument's encoded values; `read` gives the aggregates of groups
          as an Arrow array. COUNT, SUM, AVG and STDDEV keep sums, MIN and MAX a heap (only the extreme, where nothing
          leaves), DISTINCT a count per value. `part` gives what groups hold as columns that mean the same elsewhere,
          `merge` adds such columns to groups.
@@ -19,8 +19,8 @@ import pyarrow as pa
 from eddyline.kernels.groups import group as kernels
 from eddyline.kernels.groups import heaps, sums, whole_sums
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, decimals, floats, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import ALL, Words, decimals, floats, grown
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.expressions.functions_decimal import to_doubles
@@ -32,7 +32,8 @@ _WIDEST = 10**38
 
 
 class Accumulator:
-    """One argument's state for every group. `held` are the words of all contributions by slot, where there are any."""
+    """One argument's state for every group. `held`: the encoded values of all contributions by slot, if there are
+    any."""
 
     by_group: tuple[str, ...] = ()
 
@@ -40,13 +41,13 @@ class Accumulator:
         for name in self.by_group:
             setattr(self, name, grown(getattr(self, name), groups))
 
-    def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
-        self.change(codes, words, valid, 1)
+    def add(self, codes: Ints, slots: Ints, encoded: Ints, valid: Mask, held: Ints) -> None:
+        self.change(codes, encoded, valid, 1)
 
-    def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
-        self.change(codes, words, valid, -1)
+    def retract(self, codes: Ints, slots: Ints, encoded: Ints, valid: Mask, held: Ints) -> None:
+        self.change(codes, encoded, valid, -1)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         raise NotImplementedError
 
     def reset(self, codes: Ints) -> None:
@@ -78,7 +79,7 @@ class Tally(Accumulator):
     def __init__(self) -> None:
         self.counts: Ints = np.zeros(0, np.int64)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         kernels.add_counts(self.counts, codes, valid, sign)
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
@@ -91,22 +92,22 @@ class Tally(Accumulator):
 class FloatSums(Accumulator):
     """SUM, AVG and STDDEV of doubles, and STDDEV of distinct numbers of another type as doubles."""
 
-    def __init__(self, squares: bool, kind: DataType, words: Words) -> None:
-        self.kind, self.words = kind, words
+    def __init__(self, squares: bool, kind: DataType, encoder: ValueEncoder) -> None:
+        self.kind, self.encoder = kind, encoder
         self.by_group = ("sums", "squares", "tallies") if squares else ("sums", "tallies")
         self.sums: Array = np.zeros((0, 5))
         self.squares: Array = np.zeros((0, 5))
         self.tallies: Array = np.zeros((0, 4), np.int64)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        sums.add_floats(codes, self.doubles(words), valid, sign, self.sums, self.squares, self.tallies)
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
+        sums.add_floats(codes, self.doubles(encoded), valid, sign, self.sums, self.squares, self.tallies)
 
-    def doubles(self, words: Ints) -> Array:
+    def doubles(self, encoded: Ints) -> Array:
         if self.kind == DOUBLE:
-            return floats(words)
+            return floats(encoded)
         if self.kind.name != "DECIMAL":
-            return words.astype(np.float64)
-        return to_doubles(self.words.decode(words, ALL, self.kind), self.kind)
+            return encoded.astype(np.float64)
+        return to_doubles(self.encoder.decode(encoded, ALL, self.kind), self.kind)
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
         bad = sums.doubtful(codes, self.sums)
@@ -141,19 +142,19 @@ class WholeSums(Accumulator):
 
     by_group = ("sums", "tallies")
 
-    def __init__(self, kind: DataType, words: Words) -> None:
+    def __init__(self, kind: DataType, encoder: ValueEncoder) -> None:
         exact = kind.name == "DECIMAL"
         self.result = decimal(38, kind.scale) if exact else BIGINT
-        self.words = words if exact else None
+        self.encoder = encoder if exact else None
         self.sums: Array = np.zeros((0, 3 if exact else 2), np.int64)
         self.tallies: Ints = np.zeros(0, np.int64)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        whole_sums.add_whole(codes, *self.halves(words), valid, sign, self.sums, self.tallies)
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
+        whole_sums.add_whole(codes, *self.halves(encoded), valid, sign, self.sums, self.tallies)
 
-    def halves(self, words: Ints) -> tuple[Ints, Ints]:
+    def halves(self, encoded: Ints) -> tuple[Ints, Ints]:
         """The low and the high 64 bits of values."""
-        return (words, words >> 63) if self.words is None else self.words.whole(words)
+        return (encoded, encoded >> 63) if self.encoder is None else self.encoder.whole(encoded)
 
     def empty(self) -> WholeSums:
         """The same for other groups."""
@@ -166,7 +167,7 @@ class WholeSums(Accumulator):
         if function == "avg":
             return _plain(DOUBLE, whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result)), known)
         low, high = self.sums[codes, 0], self.sums[codes, 1]
-        if self.words is None:
+        if self.encoder is None:
             fits = high == low >> 63
         else:
             limit_high, limit_low = _WIDEST >> 64, np.uint64(_WIDEST & (2**64 - 1))
@@ -179,7 +180,7 @@ class WholeSums(Accumulator):
         if not fits.all() and (lost := int((known & ~fits).sum())):
             issues.add("overflow", lost)
             known = known & fits
-        if self.words is None:
+        if self.encoder is None:
             return _plain(self.result, low, known)
         return decimals(low, high, None if known.all() else pack_bits(known), self.result)
 
@@ -190,7 +191,7 @@ class WholeSums(Accumulator):
 
 
 def _units(kind: DataType) -> Array:
-    """How many of the units that are summed up are one, in two words."""
+    """How many of the units that are summed up are one, as the two halves of a 128-bit integer."""
     units = 10**kind.scale if kind.name == "DECIMAL" else 1
     return np.array([units & (2**64 - 1), units >> 64], np.uint64)
 
@@ -200,30 +201,30 @@ class LastingExtreme(Accumulator):
 
     by_group = ("extremes", "known")
 
-    def __init__(self, largest: bool, kind: DataType, words: Words) -> None:
-        self.largest, self.kind, self.words = largest, kind, words
+    def __init__(self, largest: bool, kind: DataType, encoder: ValueEncoder) -> None:
+        self.largest, self.kind, self.encoder = largest, kind, encoder
         self.extremes: Ints = np.zeros(0, np.int64)
         self.known: Mask = np.zeros(0, np.bool_)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        heaps.best(codes, words, valid, self.extremes, self.known, self.largest, self.words.texts(self.kind))
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
+        heaps.best(codes, encoded, valid, self.extremes, self.known, self.largest, self.encoder.texts(self.kind))
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
-        return self.words.decode(self.extremes[codes], self.known[codes], self.kind)
+        return self.encoder.decode(self.extremes[codes], self.known[codes], self.kind)
 
     def part(self, codes: Ints) -> pa.Table:
-        # Not as words: those of texts mean something only here.
-        return pa.table({"values": self.words.decode(self.extremes[codes], self.known[codes], self.kind)})
+        # Not as encoded values: those of texts mean something only here.
+        return pa.table({"values": self.encoder.decode(self.extremes[codes], self.known[codes], self.kind)})
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
-        self.change(codes, *self.words.encode(part.column("values").combine_chunks(), self.kind), 1)
+        self.change(codes, *self.encoder.encode(part.column("values").combine_chunks(), self.kind), 1)
 
 
 class Extreme(Accumulator):
     """MIN or MAX over contributions that leave: a heap per group."""
 
-    def __init__(self, largest: bool, kind: DataType, words: Words) -> None:
-        self.largest, self.kind, self.words = largest, kind, words
+    def __init__(self, largest: bool, kind: DataType, encoder: ValueEncoder) -> None:
+        self.largest, self.kind, self.encoder = largest, kind, encoder
         self.roots: Ints = np.full(0, -1, np.int64)
         self.links = np.zeros((0, 3), np.int32)
         self.held: Ints = np.zeros(0, np.int64)
@@ -231,28 +232,28 @@ class Extreme(Accumulator):
     def reserve(self, groups: int) -> None:
         self.roots = grown(self.roots, groups, -1)
 
-    def add(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+    def add(self, codes: Ints, slots: Ints, encoded: Ints, valid: Mask, held: Ints) -> None:
         self.held, self.links = held, grown(self.links, len(held))
-        heaps.insert(self.roots, codes, slots, held, self.links, valid, self.largest, self.words.texts(self.kind))
+        heaps.insert(self.roots, codes, slots, held, self.links, valid, self.largest, self.encoder.texts(self.kind))
 
-    def retract(self, codes: Ints, slots: Ints, words: Ints, valid: Mask, held: Ints) -> None:
+    def retract(self, codes: Ints, slots: Ints, encoded: Ints, valid: Mask, held: Ints) -> None:
         self.held = held
-        heaps.remove(self.roots, codes, slots, held, self.links, valid, self.largest, self.words.texts(self.kind))
+        heaps.remove(self.roots, codes, slots, held, self.links, valid, self.largest, self.encoder.texts(self.kind))
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         roots = self.roots[codes]
         known = roots >= 0
-        words = self.held[np.where(known, roots, 0)] if len(self.held) else np.zeros(len(codes), np.int64)
-        return self.words.decode(np.where(known, words, 0), known, self.kind)
+        encoded = self.held[np.where(known, roots, 0)] if len(self.held) else np.zeros(len(codes), np.int64)
+        return self.encoder.decode(np.where(known, encoded, 0), known, self.kind)
 
 
 class Distinct(Accumulator):
     """Passes on each value of a group when it comes for the first time and when it leaves for the last."""
 
-    def __init__(self, inner: Accumulator, lasting: bool, kind: DataType, words: Words) -> None:
+    def __init__(self, inner: Accumulator, lasting: bool, kind: DataType, encoder: ValueEncoder) -> None:
         self.inner = inner
         self.lasting = lasting
-        self.kind, self.words = kind, words
+        self.kind, self.encoder = kind, encoder
         self.values = Dictionary(2)
         self.counts: Ints = np.zeros(self.values.capacity, np.int64)
         self.by_group = inner.by_group
@@ -260,24 +261,24 @@ class Distinct(Accumulator):
     def reserve(self, groups: int) -> None:
         self.inner.reserve(groups)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         if len(valid):
-            codes, words = codes[valid], words[valid]
+            codes, encoded = codes[valid], encoded[valid]
         if sign > 0:
-            crossing = self._count(codes, words)
+            crossing = self._count(codes, encoded)
         else:
-            entries = self.values.find(np.stack([codes, words], axis=1))
+            entries = self.values.find(np.stack([codes, encoded], axis=1))
             crossing = kernels.count_down(self.counts, entries)
             self.values.release(entries[crossing])
-        self.inner.change(codes[crossing], words[crossing], ALL, sign)
+        self.inner.change(codes[crossing], encoded[crossing], ALL, sign)
 
-    def recount(self, codes: Ints, words: Ints, valid: Mask) -> None:
+    def recount(self, codes: Ints, encoded: Ints, valid: Mask) -> None:
         """Values that the inner state knows already."""
-        self._count(*(codes, words) if not len(valid) else (codes[valid], words[valid]))
+        self._count(*(codes, encoded) if not len(valid) else (codes[valid], encoded[valid]))
 
-    def _count(self, codes: Ints, words: Ints) -> Mask:
+    def _count(self, codes: Ints, encoded: Ints) -> Mask:
         """Count values of groups; True where one is the first."""
-        entries = self.values.codes(np.stack([codes, words], axis=1))
+        entries = self.values.codes(np.stack([codes, encoded], axis=1))
         self.counts = grown(self.counts, self.values.capacity)
         first: Mask = kernels.count_up(self.counts, entries)
         return first
@@ -316,36 +317,42 @@ class Distinct(Accumulator):
         entries, rows = entries[rows >= 0], rows[rows >= 0]
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(np.bincount(rows, minlength=len(codes)))
-        values = self.words.decode(np.ascontiguousarray(entries[order, 1]), ALL, self.kind)
+        values = self.encoder.decode(np.ascontiguousarray(entries[order, 1]), ALL, self.kind)
         offsets = pa.array(np.concatenate([[0], ends]).astype(np.int64))
         return pa.table({"values": pa.LargeListArray.from_arrays(offsets, values)})
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         lists = part.column("values").combine_chunks()
-        words, valid = self.words.encode(lists.flatten(), self.kind)
-        self.change(np.repeat(codes, lists.value_lengths().to_numpy()), words, valid, 1)
+        encoded, valid = self.encoder.encode(lists.flatten(), self.kind)
+        self.change(np.repeat(codes, lists.value_lengths().to_numpy()), encoded, valid, 1)
 
 
-def accumulator(family: str, kind: DataType, distinct: bool, squares: bool, lasting: bool, words: Words) -> Accumulator:
+def accumulator(
+    family: str, kind: DataType, distinct: bool, squares: bool, lasting: bool, encoder: ValueEncoder
+) -> Accumulator:
     """What keeps the aggregates of one family over one argument of type `kind`."""
     if family in ("min", "max"):
-        return (LastingExtreme if lasting else Extreme)(family == "max", kind, words)
+        return (LastingExtreme if lasting else Extreme)(family == "max", kind, encoder)
     if family == "count":
         inner: Accumulator = Tally()
     elif family == "float":
-        inner = FloatSums(squares, kind, words)
+        inner = FloatSums(squares, kind, encoder)
     else:
-        inner = WholeSums(kind, words)
-    return Distinct(inner, lasting, kind, words) if distinct else inner
+        inner = WholeSums(kind, encoder)
+    return Distinct(inner, lasting, kind, encoder) if distinct else inner
 
 
 def live_values(contributions: Contributions, argument: int) -> Callable[[Mask], tuple[Ints, Ints, Mask]]:
-    """The live contributions' codes, words and validity of one argument, for the groups in a mask."""
+    """The live contributions' codes, encoded values and validity of one argument, for the groups in a mask."""
 
     def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
         slots = contributions.live()
         slots = slots[wanted[contributions.codes[slots]]]
-        return contributions.codes[slots], contributions.words[argument][slots], contributions.valid_at(argument, slots)
+        return (
+            contributions.codes[slots],
+            contributions.encoded[argument][slots],
+            contributions.valid_at(argument, slots),
+        )
 
     return values
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BYTES, DOUBLE, STRING, DataType
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct
-from eddyline.operators.aggregate.accumulators.words import ALL, Words, floats
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats
 from eddyline.operators.expressions.functions_arranged import payloads
 from eddyline.operators.expressions.vectors import Issues, Mask
 from eddyline.state.columns import Ints, pack_bits
@@ -26,15 +26,15 @@ from eddyline.state.columns import Ints, pack_bits
 class _Nothing(Accumulator):
     """Keeps nothing beside the values."""
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         """Values are counted by `Distinct`."""
 
 
 class Collected(Distinct):
     """STRING_AGG and ARRAY_AGG: the values of a group in the order of their places."""
 
-    def __init__(self, result: DataType, separator: str | None, lasting: bool, words: Words) -> None:
-        super().__init__(_Nothing(), lasting, BYTES, words)
+    def __init__(self, result: DataType, separator: str | None, lasting: bool, encoder: ValueEncoder) -> None:
+        super().__init__(_Nothing(), lasting, BYTES, encoder)
         self.separator = separator
         self.element = STRING if separator is not None else result.element
 
@@ -56,7 +56,7 @@ class Collected(Distinct):
         entries = entries[self.values.keys[entries, 0] < len(row_of)]
         entries = entries[row_of[self.values.keys[entries, 0]] >= 0]
         rows = row_of[self.values.keys[entries, 0]]
-        written = self.words.decode(np.ascontiguousarray(self.values.keys[entries, 1]), ALL, BYTES)
+        written = self.encoder.decode(np.ascontiguousarray(self.values.keys[entries, 1]), ALL, BYTES)
         order = pc.sort_indices(
             pa.table({"row": rows, "bytes": written}), [("row", "ascending"), ("bytes", "ascending")]
         ).to_numpy()
@@ -81,23 +81,23 @@ class LiveQuantiles(Accumulator):
         self.quantiles = np.zeros(0)
         self.known: Mask = np.zeros(0, np.bool_)
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         """What is live is asked for when the answer is."""
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
         wanted = np.zeros(groups, np.bool_)
         wanted[codes] = True
-        held, words, valid = values(wanted)
+        held, encoded, valid = values(wanted)
         if len(valid):
-            held, words = held[valid], words[valid]
-        numbers = ~np.isnan(floats(words))
-        held, words = held[numbers], words[numbers]
-        order = np.lexsort((words, held))
-        held, words = held[order], words[order]
+            held, encoded = held[valid], encoded[valid]
+        numbers = ~np.isnan(floats(encoded))
+        held, encoded = held[numbers], encoded[numbers]
+        order = np.lexsort((encoded, held))
+        held, encoded = held[order], encoded[order]
         self.known[codes] = False
         found, first, counts = np.unique(held, return_index=True, return_counts=True)
         self.quantiles[found] = floats(
-            words[first + np.maximum(np.ceil(self.part_of * counts).astype(np.int64) - 1, 0)]
+            encoded[first + np.maximum(np.ceil(self.part_of * counts).astype(np.int64) - 1, 0)]
         )
         self.known[found] = True
 

@@ -28,22 +28,22 @@ from eddyline.operators.aggregate.accumulators.accumulators import (
     WholeSums,
 )
 from eddyline.operators.aggregate.accumulators.collected import Collected, LiveQuantiles, follow_each
+from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.accumulators.sketches import Sketches
-from eddyline.operators.aggregate.accumulators.words import ALL, grown
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
-#: The live values of the groups in a mask: codes, words, validity.
+#: The live values of the groups in a mask: codes, encoded values, validity.
 Values = Callable[[Mask], tuple[Ints, Ints, Mask]]
 
 
 @dataclass(slots=True)
 class Flow:
-    """Contributions that come, or that leave, in the order of instants, with the words of one argument."""
+    """Contributions that come, or that leave, in the order of instants, with the encoded values of one argument."""
 
     codes: Ints
     slots: Ints
-    words: Ints
+    encoded: Ints
     valid: Mask
     #: Where those of each instant end.
     ends: Ints
@@ -56,7 +56,7 @@ class Flow:
         """Some of them, all with a value."""
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
         slots = self.slots[chosen] if len(self.slots) else self.slots
-        return Flow(self.codes[chosen], slots, self.words[chosen], ALL, before[self.ends])
+        return Flow(self.codes[chosen], slots, self.encoded[chosen], ALL, before[self.ends])
 
 
 @dataclass(slots=True)
@@ -80,8 +80,8 @@ def follow(
     groups: int,
     live: Callable[[int], Values] | None,
 ) -> Accumulator:
-    """`held` are the words of all contributions by slot; `live` gives the live values at an instant, None where nothing
-    ever leaves."""
+    """`held`: the encoded values of all contributions by slot; `live` gives the live values at an instant, None where
+    nothing ever leaves."""
     if isinstance(kept, Collected | LiveQuantiles | Sketches):
         return _each(kept, came, left, rows, groups, live)
     if isinstance(kept, Distinct):
@@ -96,7 +96,7 @@ def follow(
         return _best(kept, came, rows)
     assert isinstance(kept, Tally)
     found = Tally()
-    found.counts = history.follow_counts(kept.counts, came.moves(came.words), left.moves(left.words), rows.instants)
+    found.counts = history.follow_counts(kept.counts, came.moves(came.encoded), left.moves(left.encoded), rows.instants)
     return found
 
 
@@ -108,7 +108,7 @@ def _each(
     def apply(instant: int) -> None:
         for flow, sign in ((came, 1), (left, -1)):
             part = slice(int(flow.ends[instant - 1]) if instant else 0, int(flow.ends[instant]))
-            kept.change(flow.codes[part], flow.words[part], flow.valid[part] if len(flow.valid) else ALL, sign)
+            kept.change(flow.codes[part], flow.encoded[part], flow.valid[part] if len(flow.valid) else ALL, sign)
         if live is not None:
             kept.renew(
                 rows.codes[int(rows.ends[instant - 1]) if instant else 0 : int(rows.ends[instant])],
@@ -122,9 +122,9 @@ def _each(
 def _floats(
     kept: FloatSums, came: Flow, left: Flow, rows: GroupInstants, groups: int, live: Callable[[int], Values] | None
 ) -> FloatSums:
-    found = FloatSums("squares" in kept.by_group, kept.kind, kept.words)
+    found = FloatSums("squares" in kept.by_group, kept.kind, kept.encoder)
     found.reserve(len(rows.codes))
-    coming, leaving = came.moves(kept.doubles(came.words)), left.moves(kept.doubles(left.words))
+    coming, leaving = came.moves(kept.doubles(came.encoded)), left.moves(kept.doubles(left.encoded))
     by_row = history.FloatSumArrays(found.sums, found.squares, found.tallies)
     at, renewed = 0, False
     while True:
@@ -140,8 +140,8 @@ def _floats(
 def _whole(kept: WholeSums, came: Flow, left: Flow, rows: GroupInstants) -> WholeSums:
     found = kept.empty()
     found.reserve(len(rows.codes))
-    coming = history.WideMoves(came.codes, *kept.halves(came.words), came.valid, came.ends)
-    leaving = history.WideMoves(left.codes, *kept.halves(left.words), left.valid, left.ends)
+    coming = history.WideMoves(came.codes, *kept.halves(came.encoded), came.valid, came.ends)
+    leaving = history.WideMoves(left.codes, *kept.halves(left.encoded), left.valid, left.ends)
     by_group, by_row = (
         history.WholeSumArrays(kept.sums, kept.tallies),
         history.WholeSumArrays(found.sums, found.tallies),
@@ -151,21 +151,21 @@ def _whole(kept: WholeSums, came: Flow, left: Flow, rows: GroupInstants) -> Whol
 
 
 def _heaps(kept: Extreme, came: Flow, left: Flow, rows: GroupInstants, held: Ints) -> LastingExtreme:
-    found = LastingExtreme(kept.largest, kept.kind, kept.words)
+    found = LastingExtreme(kept.largest, kept.kind, kept.encoder)
     found.reserve(len(rows.codes))
     kept.held, kept.links = held, grown(kept.links, len(held))
     heaps, by_row = history.Heaps(kept.roots, held, kept.links), history.Extremes(found.extremes, found.known)
     coming, leaving = came.moves(came.slots), left.moves(left.slots)
-    history.follow_heaps(heaps, coming, leaving, rows.instants, by_row, kept.largest, kept.words.texts(kept.kind))
+    history.follow_heaps(heaps, coming, leaving, rows.instants, by_row, kept.largest, kept.encoder.texts(kept.kind))
     return found
 
 
 def _best(kept: LastingExtreme, came: Flow, rows: GroupInstants) -> LastingExtreme:
-    found = LastingExtreme(kept.largest, kept.kind, kept.words)
+    found = LastingExtreme(kept.largest, kept.kind, kept.encoder)
     found.reserve(len(rows.codes))
     by_group, by_row = history.Extremes(kept.extremes, kept.known), history.Extremes(found.extremes, found.known)
     history.follow_best(
-        came.moves(came.words), rows.instants, by_group, by_row, kept.largest, kept.words.texts(kept.kind)
+        came.moves(came.encoded), rows.instants, by_group, by_row, kept.largest, kept.encoder.texts(kept.kind)
     )
     return found
 
@@ -180,9 +180,9 @@ def _distinct(
     live: Callable[[int], Values] | None,
 ) -> Accumulator:
     came, left = (flow.where(flow.valid) if len(flow.valid) else flow for flow in (came, left))
-    entered = kept.values.codes(np.stack([came.codes, came.words], axis=1))
+    entered = kept.values.codes(np.stack([came.codes, came.encoded], axis=1))
     kept.counts = grown(kept.counts, kept.values.capacity)
-    leaving = kept.values.find(np.stack([left.codes, left.words], axis=1))
+    leaving = kept.values.find(np.stack([left.codes, left.encoded], axis=1))
     first, last = history.follow_distinct(kept.counts, entered, came.ends, leaving, left.ends)
     kept.values.release(history.no_longer_counted(kept.counts, leaving))
     distinct = None if live is None else _distinct_values(live)
@@ -192,8 +192,8 @@ def _distinct(
 def _distinct_values(live: Callable[[int], Values]) -> Callable[[int], Values]:
     def at(instant: int) -> Values:
         def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
-            codes, words, valid = live(instant)(wanted)
-            pairs = np.stack([codes, words], axis=1)
+            codes, encoded, valid = live(instant)(wanted)
+            pairs = np.stack([codes, encoded], axis=1)
             pairs = np.unique(pairs[valid] if len(valid) else pairs, axis=0)
             return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]), ALL
 

@@ -1,9 +1,9 @@
-"""Codes for rows of words: which group a combination belongs to, which distinct value it brings.
+"""Codes for rows of encoded values: which group a combination belongs to, which distinct value it brings.
 
-Answer   `codes` gives every row of words its code, a new one where the row is new; `release` takes codes back, and they
-         are given out again. Codes are small: arrays indexed by code stay as long as the most groups that ever lived at
-         once.
-State    The words of every live code and a hash table over them.
+Answer   `codes` gives every row of encoded values its code, a new one where the row is new; `release` takes codes back,
+         and they are given out again. Codes are small: arrays indexed by code stay as long as the most groups that ever
+         lived at once.
+State    The encoded values of every live code and a hash table over them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.groups import group as kernels
-from eddyline.operators.aggregate.accumulators.words import grown
+from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.state.columns import Ints
 
 _SMALLEST = 256

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
-from eddyline.operators.aggregate.accumulators.words import Words, floats, grown, is_text
+from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, floats, grown, is_text
 from eddyline.operators.expressions.vectors import Issues, Mask
 from eddyline.state.columns import Array, Ints, pack_bits
 
@@ -64,17 +64,17 @@ class Sketches(Accumulator):
     def part(self, codes: Ints) -> pa.Table:
         return pa.table({"packed": pa.array(self.packed[codes], pa.binary())})
 
-    def _each(self, codes: Ints, words: Ints, valid: Mask) -> Iterator[tuple[Any, Ints]]:
-        """The sketch and the new words of every group that gets some."""
+    def _each(self, codes: Ints, encoded: Ints, valid: Mask) -> Iterator[tuple[Any, Ints]]:
+        """The sketch and the new encoded values of every group that gets some."""
         if len(valid):
-            codes, words = codes[valid], words[valid]
+            codes, encoded = codes[valid], encoded[valid]
         order = np.argsort(codes, kind="stable")
-        codes, words = codes[order], words[order]
+        codes, encoded = codes[order], encoded[order]
         found, first = np.unique(codes, return_index=True)
         for code, begin, end in zip(found.tolist(), first.tolist(), [*first[1:].tolist(), len(codes)], strict=False):
             if self.sketches[code] is None:
                 self.sketches[code] = self.fresh()
-            yield self.sketches[code], words[begin:end]
+            yield self.sketches[code], encoded[begin:end]
 
     def fresh(self) -> Any:
         raise NotImplementedError
@@ -89,13 +89,13 @@ class Sketches(Accumulator):
 class DistinctSketches(Sketches):
     """APPROX_COUNT_DISTINCT."""
 
-    def __init__(self, kind: DataType, words: Words) -> None:
+    def __init__(self, kind: DataType, encoder: ValueEncoder) -> None:
         super().__init__()
-        self.kind, self.words = kind, words
+        self.kind, self.encoder = kind, encoder
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         # Ids of texts mean something only here: their hashes mean the same everywhere.
-        values = self.words.hashes[words] if is_text(self.kind) else words
+        values = self.encoder.hashes[encoded] if is_text(self.kind) else encoded
         for sketch, found in self._each(codes, values, valid):
             deque(map(sketch.update, np.unique(found).tolist()), 0)
 
@@ -135,8 +135,8 @@ class QuantileSketches(Sketches):
         super().__init__()
         self.part_of = part
 
-    def change(self, codes: Ints, words: Ints, valid: Mask, sign: int) -> None:
-        for sketch, found in self._each(codes, words, valid):
+    def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
+        for sketch, found in self._each(codes, encoded, valid):
             values = floats(found)
             sketch.update(values[~np.isnan(values)])
 

@@ -12,7 +12,7 @@ Answer   A `DemandCondition` holds of a combination while the opposite input has
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
 Limits   Zones of the opposite store are asked first, where that is worth it: stretches of rows that they refuse are not
-         looked up. Conditions compare 64-bit words: a collision lets more pass. Which keys are new to a store is
+         looked up. Conditions compare 64-bit keys: a collision lets more pass. Which keys are new to a store is
          decided by the keys themselves.
 Reading  docs/operators/demand.md
 """
@@ -41,7 +41,7 @@ Flags = npt.NDArray[np.bool_]
 AskedZones = tuple[PartnerZones, Counters]
 
 #: Key columns per side that a probe can ask about on its way.
-_MOST_WORDS = 2
+_MOST_KEYS = 2
 
 #: (reference, key) of the combination, (reference, key) of the opposite input.
 Link = tuple[int, str, int, str]
@@ -145,12 +145,12 @@ class DemandCondition:
         # A filter of the few that are asked about is cheaper than to look each opposite row up among them.
         sieve = bloom.filter_for(8 * len(asked))
         bloom.fill(sieve, asked)
-        words = self._opposite_words()
-        words = words[bloom.may_hold(sieve, words)]
-        at = np.minimum(np.searchsorted(asked, words), len(asked) - 1)
+        keys = self._opposite_keys()
+        keys = keys[bloom.may_hold(sieve, keys)]
+        at = np.minimum(np.searchsorted(asked, keys), len(asked) - 1)
         found: Flags = np.zeros(len(asked), np.bool_)
         if len(asked):
-            found[at[asked[at] == words]] = True
+            found[at[asked[at] == keys]] = True
         return found[places]
 
     def hashes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Ints:
@@ -166,10 +166,10 @@ class DemandCondition:
         """
         store = self.opposite.store
         assert self.mark is not None
-        words = np.ascontiguousarray(store.indexes[self.mark].keys[start - store.base : stop - store.base])
-        floors = self.opposite.floors(np.full(len(words), last))
+        keys = np.ascontiguousarray(store.indexes[self.mark].keys[start - store.base : stop - store.base])
+        floors = self.opposite.floors(np.full(len(keys), last))
         ids = np.arange(start, stop)
-        holders = self._partners(words, floors, np.full(len(words), FOREVER), start)
+        holders = self._partners(keys, floors, np.full(len(keys), FOREVER), start)
         known: Flags = holders >= 0
         if len(self.links) > 1:
             # Equal hashes of different keys: what the one asks for is not made when the other comes.
@@ -188,18 +188,18 @@ class DemandCondition:
             )
         return same
 
-    def _partners(self, words: Ints, floors: Ints, ceilings: Ints, before: int) -> Ints:
+    def _partners(self, keys: Ints, floors: Ints, ceilings: Ints, before: int) -> Ints:
         store = self.opposite.store
         index = store.indexes[self.mark or ""]
         begins = store.marks["ts" if isinstance(self.opposite, StreamInput) else "clock"]
         if isinstance(self.opposite, StreamInput) and self.opposite.stream.is_table:
-            ceilings = np.full(len(words), np.iinfo(np.int64).max)
+            ceilings = np.full(len(keys), np.iinfo(np.int64).max)
         dead = store.marks[self.opposite.death]
         stored = bloom.Begun(index.heads, index.back, index.keys, begins, dead, store.base, store.first)
-        found: Ints = bloom.holders(words, floors, ceilings, stored, before)
+        found: Ints = bloom.holders(keys, floors, ceilings, stored, before)
         return found
 
-    def _opposite_words(self) -> Ints:
+    def _opposite_keys(self) -> Ints:
         held = alive_components(self.opposite, self.bases)
         return combined([self.bases[there].store.at(key, held[there]) for _, _, there, key in self.links])
 
@@ -231,8 +231,8 @@ def wanted_pairs(
     own = [link for link in condition.links if link[0] in origin]
     other = [link for link in condition.links if link[0] in partner.references]
     if (
-        not 1 <= len(own) <= _MOST_WORDS
-        or not 1 <= len(other) <= _MOST_WORDS
+        not 1 <= len(own) <= _MOST_KEYS
+        or not 1 <= len(other) <= _MOST_KEYS
         or len(own) + len(other) < len(condition.links)
     ):
         return None
@@ -240,7 +240,7 @@ def wanted_pairs(
     asked_index = asked.indexes[condition.mark or ""]
     mine = [condition.bases[r].store.at(key, probe.rows.ids[r]) for r, key, _, _ in own]
     theirs = [store.marks[key] for _, key, _, _ in other]
-    # The links are sorted by input, so that the words of one input come before those of the other.
+    # The links are sorted by input, so that the keys of one input come before those of the other.
     own_first = condition.links[0][0] in origin
     stored = store.indexes[index_mark].chains(partner.order, partner.death, partner.in_time_order)
     sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)

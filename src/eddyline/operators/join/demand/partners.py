@@ -7,7 +7,7 @@ Answer   `PartnerZones.may_have` says of rows whether they may have a partner in
              zones of the store   3 ── 9            55 ── 61          missed: none of the 64 rows has a partner
 
 State    Per condition whether asking has been worth it.
-Limits   Keys are the words that indexes have: whole numbers, dates and times are in order, others are hashes and never
+Limits   Keys are those that indexes have: whole numbers, dates and times are in order, others are hashes and never
          miss for long. Zones are wider than their rows: what they let pass is looked up.
 Reading  docs/heralds.md, docs/operators/demand.md
 """

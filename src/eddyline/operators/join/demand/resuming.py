@@ -122,7 +122,7 @@ class Resuming:
         origin = next(n for n in range(len(self.node.inputs)) if not self.node.is_static(n))
         one = self.node.inputs[origin]
         ids = alive_ids(one, self.node.bases)
-        rows = Combinations(one.expand(ids), ids, ids, one.deaths(ids), one.words(ids))
+        rows = Combinations(one.expand(ids), ids, ids, one.deaths(ids), one.lineage(ids))
         found = meeting.gather(origin, rows, novelty.low, novelty.moment.rows_seen)
         self._charge(meeting.counters, 0)
         return found

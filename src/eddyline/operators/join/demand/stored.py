@@ -28,10 +28,10 @@ def not_stored(kept: NodeInput, rows: Combinations) -> Combinations:
         return rows
     store = kept.store
     index = store.indexes[kept.need_index(by_rows(kept))]
-    words = kept.words_of(by_rows(kept), rows.ids)
+    wanted = kept.combined_keys(by_rows(kept), rows.ids)
     limits, floors = np.full(len(rows), _MOST), np.full(len(rows), _LEAST)
     left, right, _ = probe_kernels.probe_chains(
-        probe_kernels.ProbeKeys(words, limits, floors), index.chains("stamp", "dead", False)
+        probe_kernels.ProbeKeys(wanted, limits, floors), index.chains("stamp", "dead", False)
     )
     same = np.ones(len(left), np.bool_)
     for reference, ids in kept.expand(right).items():

@@ -45,12 +45,12 @@ def woken_pairs(
     if third is not None and third.bloomed:
         third = None
     ids = gathering.witness.expand(asking)
-    near_words, far_words = (
+    near_keys, far_keys = (
         [gathering.node.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far)
     )
     links = () if third is None else third.links
     nears, fars, visited, asked, refused = waking.asked_pairs(  # type: ignore[no-untyped-call]
-        (combined(near_words), combined(far_words), np.stack(near_words, axis=1), np.stack(far_words, axis=1)),
+        (combined(near_keys), combined(far_keys), np.stack(near_keys, axis=1), np.stack(far_keys, axis=1)),
         _side(near, to_near, [key for _, key, _, _ in between], links, low),
         _side(far, to_far, [key for _, _, _, key in between], links, low),
         _third(third, near),
@@ -70,7 +70,11 @@ def _standing(
     """Those of the pairs that stand up to texts, conditions, lineage and counted windows, with their true age."""
     none = np.zeros(len(nears), np.int64)
     made = Combinations(
-        {**near.expand(nears), **far.expand(fars)}, none, none, none, both_lineages(near.words(nears), far.words(fars))
+        {**near.expand(nears), **far.expand(fars)},
+        none,
+        none,
+        none,
+        both_lineages(near.lineage(nears), far.lineage(fars)),
     )
     own, verification = frozenset(made.ids), gathering.verification
     for equality in gathering.equalities:
@@ -92,15 +96,15 @@ def _side(
     deaths = one.deaths(np.arange(store.first, store.end))
     # Rows that the group has not reached meet nothing.
     deaths[max(one.end - store.first, 0) :] = LONG_AGO
-    shared = _words(one, joint)
+    shared = _keys(one, joint)
     spread = hashing.mix_all(combined([np.ascontiguousarray(column) for column in shared.T]))
     mine = [key if reference in one.references else None for reference, key, _, _ in third]
     chains = (index.heads, index.back, index.keys, store.marks["ts"], store.base, store.first)
-    return (*chains, floor, deaths, _words(one, keys), spread, shared, _words(one, mine))
+    return (*chains, floor, deaths, _keys(one, keys), spread, shared, _keys(one, mine))
 
 
-def _words(one: StreamInput, marks: Sequence[str | None]) -> Ints:
-    """Key words of the live rows, a column per part; parts that lie elsewhere are zero."""
+def _keys(one: StreamInput, marks: Sequence[str | None]) -> Ints:
+    """Keys of the live rows, a column per part; parts that lie elsewhere are zero."""
     none = np.zeros(one.store.extent, np.int64)
     columns = [none if mark is None else one.store.mark(mark) for mark in marks]
     return np.stack(columns or [none], axis=1)
@@ -109,8 +113,8 @@ def _words(one: StreamInput, marks: Sequence[str | None]) -> Ints:
 def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, ...]:
     """The store that is asked whether it holds the key of a pair."""
     if condition is None:
-        word = np.zeros(1, np.int64)
-        return False, np.zeros(1, np.bool_), word, np.zeros(1, np.int32), word, word, 0, 0, 0
+        key = np.zeros(1, np.int64)
+        return False, np.zeros(1, np.bool_), key, np.zeros(1, np.int32), key, key, 0, 0, 0
     condition.prepare()
     opposite, store = condition.opposite, condition.opposite.store
     index = store.indexes[condition.mark or ""]

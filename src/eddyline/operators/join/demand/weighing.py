@@ -90,10 +90,10 @@ class Weighing:
         one = node.inputs[order_from(node, condition.opposite)[0] - 1]
         links = [link for link in condition.links if link[0] in one.references]
         asking = condition.opposite.expand(start + spread(stop - start, self.tuning.sample))
-        words = combined([node.bases[there].store.at(key, asking[there]) for _, _, there, key in links])
+        keys = combined([node.bases[there].store.at(key, asking[there]) for _, _, there, key in links])
         held = alive_components(one, node.bases)
         stored = np.sort(combined([node.bases[r].store.at(key, held[r]) for r, key, _, _ in links]))
-        touched = np.searchsorted(stored, words, side="right") - np.searchsorted(stored, words)
+        touched = np.searchsorted(stored, keys, side="right") - np.searchsorted(stored, keys)
         slow = 1 if can_wake_pairs(node, condition) else self.tuning.step_by_step
         return stop - start, float((1.0 + touched.mean()) * (stop - start)) * slow
 

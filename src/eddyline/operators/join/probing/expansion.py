@@ -3,7 +3,7 @@
 Answer   `shares` gives the combinations of all queries as one block, by the query's place and within a query by the
          newest row, with the cuts between the queries. A combination that several queries want is there once for each.
 State    Within one step: the shares so far, and the probing rows that they come from.
-Limits   Combinations come in with lineage words (`add`). A policy that knows pairs and queries at once writes shares
+Limits   Combinations come in with lineage (`add`). A policy that knows pairs and queries at once writes shares
          itself (`sharing/last_probes.py`), into `place`, `left` and `right`. Cost: pairs and matches, not queries.
 Reading  docs/operators/sharing.md
 """
@@ -82,16 +82,18 @@ class Expansion:
         self._bases: dict[int, int] = {}
 
     def add(self, rows: Combinations) -> None:
-        """Complete combinations, with the queries that want them in their words (None: all)."""
+        """Complete combinations, with the queries that want them in their lineage (None: all)."""
         width = len(self.roll.place_of) // 64
-        words = (
-            np.broadcast_to(bits_of(self.roll.slots, width), (len(rows), width)) if rows.words is None else rows.words
+        lineage = (
+            np.broadcast_to(bits_of(self.roll.slots, width), (len(rows), width))
+            if rows.lineage is None
+            else rows.lineage
         )
-        words = np.ascontiguousarray(words)
+        lineage = np.ascontiguousarray(lineage)
         at = 0
         while True:
-            self.made, at = kernels.expand_words(
-                self.place, self.left, self.made, self.offset, at, words, self.roll.place_of
+            self.made, at = kernels.expand_lineage(
+                self.place, self.left, self.made, self.offset, at, lineage, self.roll.place_of
             )
             if at == len(rows):
                 break

@@ -64,7 +64,7 @@ def _after(first: Turned, second: Turned) -> Turned:
 def _moved(shift: int, kind: DataType) -> Turned:
     def turned(values: pa.Array) -> pa.Array:
         before = as_plain(values, kind).astype(np.int64)
-        # A sum that does not fit is NULL for the expression, and so is its word here.
+        # A sum that does not fit is NULL for the expression, and so is its key here.
         moved = before + shift
         lost = (moved < before) != (shift < 0) if shift else np.zeros(len(before), np.bool_)
         return column_of(moved, kind, _there(values) & ~lost)
@@ -94,14 +94,14 @@ def _there(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.ones(len(values), np.bool_) if found is None else found
 
 
-def column_of(words: Ints, kind: DataType, valid: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None) -> pa.Array:
-    """Words of a type that fits one, as an Arrow array; null where not valid or out of range."""
+def column_of(keys: Ints, kind: DataType, valid: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None) -> pa.Array:
+    """Keys of a type that fits 64 bits, as an Arrow array; null where not valid or out of range."""
     if kind.name == "DOUBLE":
-        return pa.array(words.view(np.float64), mask=None if valid is None else ~valid)
+        return pa.array(keys.view(np.float64), mask=None if valid is None else ~valid)
     if kind.name == "BOOLEAN":
-        return pa.array(words.astype(np.bool_), mask=None if valid is None else ~valid)
+        return pa.array(keys.astype(np.bool_), mask=None if valid is None else ~valid)
     if kind.name in ("INT", "DATE"):
-        fits = (words >= -(2**31)) & (words < 2**31)
+        fits = (keys >= -(2**31)) & (keys < 2**31)
         valid = fits if valid is None else valid & fits
-        return pa.array(np.where(fits, words, 0).astype(np.int32), mask=~valid).cast(kind.arrow)
-    return pa.array(words, mask=None if valid is None else ~valid).cast(kind.arrow)
+        return pa.array(np.where(fits, keys, 0).astype(np.int32), mask=~valid).cast(kind.arrow)
+    return pa.array(keys, mask=None if valid is None else ~valid).cast(kind.arrow)

@@ -71,7 +71,7 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
 def _combined(one: Input, rows: Combinations, counts: Ints, found: Ints, keeps: bool) -> Combinations:
     """Each probing row with its run of stored rows."""
     total = len(found)
-    words = None if rows.words is None else np.repeat(rows.words, counts, axis=0)
+    lineage = None if rows.lineage is None else np.repeat(rows.lineage, counts, axis=0)
     return Combinations(
         {**{r: zones.spread(ids, counts, total) for r, ids in rows.ids.items()}, **one.expand(found)},
         zones.spread(rows.stamp, counts, total),
@@ -79,5 +79,5 @@ def _combined(one: Input, rows: Combinations, counts: Ints, found: Ints, keeps: 
         np.minimum(zones.spread(rows.dead, counts, total), one.deaths(found))
         if keeps and rows.dead is not None
         else None,
-        both_lineages(words, one.words(found)),
+        both_lineages(lineage, one.lineage(found)),
     )

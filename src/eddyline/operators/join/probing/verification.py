@@ -20,7 +20,7 @@ from eddyline.model.expressions.expression import ColumnKey, Expression
 from eddyline.model.joining import Equality
 from eddyline.operators.expressions.evaluate import Predicate, compile_predicate
 from eddyline.operators.expressions.vectors import Issues
-from eddyline.operators.join.combination import Combinations, Words, any_bit
+from eddyline.operators.join.combination import Combinations, LineageBits, any_bit
 from eddyline.operators.join.inputs import Input, StreamInput
 from eddyline.operators.join.join_slice import RowsSeen
 from eddyline.operators.join.probing.modes import PairCells
@@ -65,7 +65,7 @@ class Verification:
             rows.stamp.take(left),
             rows.clock.take(left),
             np.minimum(rows.dead.take(left), one.deaths(right)) if keeps and rows.dead is not None else None,
-            both_lineages(None if rows.words is None else rows.words.take(left, axis=0), one.words(right)),
+            both_lineages(None if rows.lineage is None else rows.lineage.take(left, axis=0), one.lineage(right)),
         )
         if cells is not None:
             made.ids[_CELL] = cells.kinds  # type: ignore[assignment]
@@ -109,8 +109,8 @@ class Verification:
 
     def wanted(self, made: Combinations) -> Combinations:
         """The combinations that some query wants."""
-        if made.words is not None:
-            wanted = any_bit(made.words)
+        if made.lineage is not None:
+            wanted = any_bit(made.lineage)
             if not wanted.all():
                 made = made.take(wanted)
         return made
@@ -132,17 +132,17 @@ class Verification:
                 made = self.held(made, reference)
             ids = made.ids[reference]
             counts = None
-            if not port.most_rows and made.words is not None:
-                alive = port.keep_within(made.words, made.clock - base.store.at("ts", ids))
+            if not port.most_rows and made.lineage is not None:
+                alive = port.keep_within(made.lineage, made.clock - base.store.at("ts", ids))
                 if not alive.all():
                     made = made.take(alive)
                 continue
             if port.most_rows:
                 counts = rows_seen(reference, made.rank) - base.store.at(port.reader.numbers, ids)
             inside = port.inside(made.clock - base.store.at("ts", ids), counts)
-            words = inside if made.words is None else made.words & inside
-            alive = any_bit(words)
-            made.words = words if len(port.members) > 1 or made.words is not None else None
+            lineage = inside if made.lineage is None else made.lineage & inside
+            alive = any_bit(lineage)
+            made.lineage = lineage if len(port.members) > 1 or made.lineage is not None else None
             if not alive.all():
                 made = made.take(alive)
         return made
@@ -185,7 +185,7 @@ class Verification:
         return predicate(columns, len(made), self.issues)
 
 
-def both_lineages(a: Words | None, b: Words | None) -> Words | None:
+def both_lineages(a: LineageBits | None, b: LineageBits | None) -> LineageBits | None:
     """The queries that want both; None: all queries."""
     if a is None or b is None:
         return b if a is None else a

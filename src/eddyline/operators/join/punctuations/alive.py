@@ -13,7 +13,7 @@ State    None between two calls: `JoinShape` knows the shape of the join, `Alive
          rows that are stored now.
 Limits   From every root its own spanning tree of the join graph, the shortest ways first: references that share one key
          with the root are its children, all of them. On graphs with cycles, and for patterns over several columns, a
-         dead root may count as alive. Values whose words are hashes are compared by them here: two of one hash live as
+         dead root may count as alive. Values whose keys are hashes are compared by them here: two of one hash live as
          long as the longer of them.
 Reading  docs/punctuations.md
 """
@@ -71,7 +71,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values of grouping columns, by reference: the words of the keys that they fix, as arrays of the keys' types."""
+    """Values of grouping columns, by reference: the join keys that they fix, as arrays of these keys' types."""
 
     rows: int
     #: Child -> (pin, values) of each column of it that the root fixes.
@@ -229,7 +229,7 @@ class AliveEvaluation:
             held = (
                 combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
             )
-            asked = combined([words for _, _, words in pins]) if pins else np.zeros(rows, np.int64)
+            asked = combined([keys for _, _, keys in pins]) if pins else np.zeros(rows, np.int64)
             row_new, row_old = self._below(branch)
             for pin, _, _ in pins:
                 if pin.mark not in base.port.required:
@@ -242,12 +242,12 @@ class AliveEvaluation:
                     return new, old
                 held, row_new, row_old = held[here], row_new[here], row_old[here]
             order = np.argsort(held)
-            words = held[order]
-            first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
-            words = words[first]
+            keys = held[order]
+            first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+            keys = keys[first]
             most_new, most_old = np.maximum.reduceat(row_new[order], first), np.maximum.reduceat(row_old[order], first)
-            at = np.minimum(np.searchsorted(words, asked), len(words) - 1)
-            found = words[at] == asked
+            at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+            found = keys[at] == asked
             new = np.where(found, np.maximum(new, most_new[at]), new)
             old = np.where(found, most_old[at], old)
         return new, old
@@ -266,9 +266,9 @@ class AliveEvaluation:
         closed = self.rule.closings.closed.get(base.port.source)
         if closed is not None and not closed.is_empty:
             found = closed.instants(columns, rows, self.rule.regions[child])
-        for pin, _, words in pins:
+        for pin, _, keys in pins:
             if pin.ends is not None:
-                found = np.minimum(found, pin.ends.due(words) - 1)
+                found = np.minimum(found, pin.ends.due(keys) - 1)
         return found
 
     # -- stored rows
@@ -299,7 +299,7 @@ class AliveEvaluation:
         return found
 
     def _key(self, base: StreamInput, mark: str, ids: Ints) -> tuple[pa.Array, Ints]:
-        """The values of a key of stored rows, and their words."""
+        """The values of a key of stored rows, and their keys."""
         return base.values_of(mark, ids), base.store.at(mark, ids)
 
     def ids(self, position: int) -> Ints:
@@ -311,8 +311,8 @@ class AliveEvaluation:
                 if base.port.probed
                 else np.empty(0, np.int64)
             )
-            words = base.port.words_at(base.store, ids) if len(ids) else None
-            self._ids[position] = ids if words is None else ids[any_bit(words)]
+            lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
+            self._ids[position] = ids if lineage is None else ids[any_bit(lineage)]
         return self._ids[position]
 
     def window(self, position: int) -> Ints:

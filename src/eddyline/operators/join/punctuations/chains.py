@@ -3,7 +3,7 @@
 Answer   `KeyChains.concerned` gives the keys that were closed since the last look, and those of new rows, which may
          have been closed before; `rows` finds their rows by the hash chains of these keys, so that a look costs what
          came in and not what is stored.
-State    Words of the keys that were closed, and of the new rows, since the last look.
+State    The keys that were closed, and those of the new rows, since the last look.
 Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of
          others; streams only. Elsewhere, and where a promise is no list of constants, all rows are looked at.
 Reading  docs/punctuations.md
@@ -23,7 +23,7 @@ from eddyline.operators.join.punctuations.alive import JoinShape
 from eddyline.operators.join.punctuations.one_key import OneKey
 from eddyline.operators.promises.closings import Closed, Closings
 from eddyline.operators.promises.covering import constants
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.state.closed import distinct
 from eddyline.state.columns import Ints
 from eddyline.tuning import PunctuationTuning
@@ -75,7 +75,7 @@ class KeyChains:
                     self._close_patterns(body.column(PATTERN).to_pylist(), closed, column, kind, regions)  # type: ignore[arg-type]
                 elif set(body.column_names) <= {column, *regions}:
                     if column in body.column_names:
-                        self._closed.append(key_words(body.column(column).combine_chunks(), kind))
+                        self._closed.append(keys_of(body.column(column).combine_chunks(), kind))
                     else:
                         self.whole = True
 
@@ -87,30 +87,30 @@ class KeyChains:
                 if listed is None:
                     self.whole = True
                 else:
-                    self._closed.append(key_words(constants(listed, kind), kind))
+                    self._closed.append(keys_of(constants(listed, kind), kind))
 
     def concerned(self) -> Ints | None:
         """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and
         closed is
         forgotten."""
-        words, self._closed, self._new = [*self._closed, *self._new], [], []
+        keys, self._closed, self._new = [*self._closed, *self._new], [], []
         if self.whole or not self.serves:
             self.whole = not self.serves
             return None
-        return distinct(np.concatenate(words)) if words else np.empty(0, np.int64)
+        return distinct(np.concatenate(keys)) if keys else np.empty(0, np.int64)
 
-    def rows(self, words: Ints) -> dict[int, Ints]:
+    def rows(self, keys: Ints) -> dict[int, Ints]:
         """The rows with these keys, by reference."""
-        return {position: self._chain(position, mark, words) for position, (mark, _, _) in self.keys.items()}
+        return {position: self._chain(position, mark, keys) for position, (mark, _, _) in self.keys.items()}
 
-    def _chain(self, position: int, mark: str, words: Ints) -> Ints:
+    def _chain(self, position: int, mark: str, keys: Ints) -> Ints:
         """The rows of a reference with these keys."""
         base = self.group.bases[position]
         store = base.store
         index = store.indexes[base.need_index(((position, mark),))]
-        limits, floors = np.full(len(words), _MOST), np.full(len(words), _LEAST)
+        limits, floors = np.full(len(keys), _MOST), np.full(len(keys), _LEAST)
         _, ids, _ = kernels.probe_chains(
-            kernels.ProbeKeys(words, limits, floors), index.chains(base.order, base.death, False)
+            kernels.ProbeKeys(keys, limits, floors), index.chains(base.order, base.death, False)
         )
         found: Ints = np.sort(ids[ids < base.end])
         return found

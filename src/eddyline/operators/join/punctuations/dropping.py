@@ -7,7 +7,7 @@ Answer   `Dropping.refused` judges rows before they are stored, `impossible` tho
 State    What is promised lies in `Closings`. Here is only by which links the last rows were lost, and which links have
          been judged.
 Limits   The partners that share a key with the row, not those behind them. Rows of a ROWS window count while they are
-         stored. Values whose words are hashes count as stored where another value of the same hash is.
+         stored. Values whose keys are hashes count as stored where another value of the same hash is.
 Reading  docs/punctuations.md
 """
 
@@ -49,7 +49,7 @@ class Dropping:
             ):
                 continue
             rows = kernels.ProbeMarks(_plain(new.keys[link.keys[0]]), _plain(new.ranks), _plain(new.ts), 0)
-            if self._is_far(link, child, base, _words(rows, asked)):
+            if self._is_far(link, child, base, _keys(rows, asked)):
                 self._judged.add((position, link.child))
             elif (unmet := self._unmet(link, child, base, asked, rows)) is not None:
                 self._judged.add((position, link.child))
@@ -71,7 +71,7 @@ class Dropping:
                 continue
             marks = base.store.marks
             rows = kernels.ProbeMarks(marks[link.keys[0]], marks[base.order], marks["ts"], base.store.base)
-            if self._is_far(link, child, base, _words(rows, ids)):
+            if self._is_far(link, child, base, _keys(rows, ids)):
                 continue
             lost = np.zeros(len(ids), np.bool_) if lost is None else lost
             if (unmet := self._unmet(link, child, base, ids, rows)) is not None:
@@ -90,8 +90,8 @@ class Dropping:
         closed = self.rule.closings.closed.get(child.port.source)
         return closed is None or closed.is_empty
 
-    def _is_by_word(self, link: Link, child: StreamInput) -> bool:
-        """Whether one word of a row decides for which of them a partner is closed."""
+    def _is_by_key(self, link: Link, child: StreamInput) -> bool:
+        """Whether one key of a row decides for which of them a partner is closed."""
         pin = link.pins[0]
         if (
             child.stream.is_table
@@ -101,15 +101,15 @@ class Dropping:
             or pin.column is None
         ):
             return False
-        return self.rule.closings.closed[child.port.source].is_by_word(pin.column, self.rule.regions[link.child])
+        return self.rule.closings.closed[child.port.source].is_by_key(pin.column, self.rule.regions[link.child])
 
-    def _is_far(self, link: Link, child: StreamInput, base: StreamInput, words: Ints) -> bool:
-        """Whether nothing is promised of a partner near these words; it is not asked where rows were lost the last
+    def _is_far(self, link: Link, child: StreamInput, base: StreamInput, keys: Ints) -> bool:
+        """Whether nothing is promised of a partner near these keys; it is not asked where rows were lost the last
         time."""
-        if (base.port.position, link.child) in self._losing or not self._is_by_word(link, child):
+        if (base.port.position, link.child) in self._losing or not self._is_by_key(link, child):
             return False
         column = link.pins[0].column
-        return column is not None and not self.rule.closings.closed[child.port.source].is_near(column, words)
+        return column is not None and not self.rule.closings.closed[child.port.source].is_near(column, keys)
 
     def _unmet(
         self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.ProbeMarks
@@ -119,7 +119,7 @@ class Dropping:
             link.pins[0],
             child.store.indexes.get(child.stream.index_name(tuple(pin.mark for pin in link.pins))),
         )
-        if index is None or pin.column is None or not self._is_by_word(link, child):
+        if index is None or pin.column is None or not self._is_by_key(link, child):
             return None
         shut = self.rule.closings.closed[child.port.source].shut(pin.column)
         if shut is None:
@@ -142,9 +142,9 @@ class Dropping:
                 len(link.pins) == 1
                 and first.is_column
                 and first.column is not None
-                and closed.is_by_word(first.column, regions)
+                and closed.is_by_key(first.column, regions)
             ):
-                found = closed.words_before(
+                found = closed.keys_before(
                     first.column, base.store.at(link.keys[0], ids), lambda: base.store.at(base.order, ids)
                 )
             else:
@@ -162,18 +162,18 @@ class Dropping:
 
     def _held(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask:
         """For which rows a row of their partner is stored and in its window."""
-        words = combined([base.store.at(mark, ids) for mark in link.keys])
+        keys = combined([base.store.at(mark, ids) for mark in link.keys])
         marks = tuple(pin.mark for pin in link.pins)
         index = child.store.indexes.get(child.stream.index_name(marks))
         if index is None:
-            return np.isin(words, combined([child.store.mark(mark) for mark in marks]))
+            return np.isin(keys, combined([child.store.mark(mark) for mark in marks]))
         found: Mask = kernels.held(
-            words, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True)
+            keys, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True)
         )
         return found
 
 
-def _words(asked: kernels.ProbeMarks, ids: Ints) -> Ints:
+def _keys(asked: kernels.ProbeMarks, ids: Ints) -> Ints:
     """The keys of rows with rising ids, without a copy where there are no gaps between them."""
     if len(ids) and ids[-1] - ids[0] == len(ids) - 1:
         near: Ints = asked.keys[ids[0] - asked.base : ids[-1] + 1 - asked.base]

@@ -19,7 +19,7 @@ from eddyline.model.window import Unbounded
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.punctuations.alive import Came, JoinShape, Pin, Values
 from eddyline.operators.promises.closings import Closings
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints
 
 
@@ -59,8 +59,8 @@ class GroupRoots:
     def alive(self, values: list[pa.Array], rows: int, came: Came) -> Ints:
         """Until when each group can get a result; `values` are those of the grouping expressions."""
         self.rule.reload()
-        words = [key_words(column, e.type) for column, e in zip(values, self.keys, strict=True)]
-        pinned = {position: [(pin, values[at], words[at]) for at, pin in pins] for position, pins in self.pins.items()}
+        keys = [keys_of(column, e.type) for column, e in zip(values, self.keys, strict=True)]
+        pinned = {position: [(pin, values[at], keys[at]) for at, pin in pins] for position, pins in self.pins.items()}
         if not pinned:
             return np.full(rows, np.iinfo(np.int64).max)
         return self.rule.look(came).values_alive(Values(rows, pinned))

@@ -1,4 +1,5 @@
-"""The rule of `alive.py` where all references of a join are equal in one key that fits a word: on keys instead of rows.
+"""The rule of `alive.py` where all references of a join are equal in one key that fits 64 bits: on keys instead of
+rows.
 
 Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are
          children of every row and pinned to its key, so that one array over keys says when each reference was closed
@@ -44,23 +45,23 @@ class OneKey:
     def serves(self) -> bool:
         return bool(self.keys) and all(is_exact(kind) for _, _, kind in self.keys.values())
 
-    def dead(self, words: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
+    def dead(self, keys: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
         """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all
         stored rows are."""
         bases, held, marks = self.group.bases, {}, {}
-        if words is None and self.is_pair:
+        if keys is None and self.is_pair:
             return self._pair()
-        if words is None:
+        if keys is None:
             held = {position: self._wanted(position, bases[position].ids()) for position in self.keys}
             marks = {position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()}
-            words = distinct(np.concatenate([*marks.values()]))
-        until = self._closed(words)
+            keys = distinct(np.concatenate([*marks.values()]))
+        until = self._closed(keys)
         if not until:
             return {}, 0
         rows, at = {}, {}
         for position in self.keys:
             # A row ends when another reference is closed for its key: keys that none has closed are left out.
-            some = np.zeros(len(words), np.bool_)
+            some = np.zeros(len(keys), np.bool_)
             for other, instants in until.items():
                 if other != position or len(self.keys) > 2:
                     some |= instants < FOREVER
@@ -71,12 +72,12 @@ class OneKey:
                 held[position] = self._wanted(position, bases[position].ids())
                 marks[position] = bases[position].store.at(self.keys[position][0], held[position])
             if position in held:
-                place = np.append(np.where(some, np.arange(len(words)), -1), -1)[places_of(words, marks[position])]
+                place = np.append(np.where(some, np.arange(len(keys)), -1), -1)[places_of(keys, marks[position])]
                 rows[position], at[position] = held[position][place >= 0], place[place >= 0]
             else:
-                ids, place = self._chains(position, words[here])
+                ids, place = self._chains(position, keys[here])
                 rows[position], at[position] = ids, here[place]
-        return self._over(rows, at, until, len(words), came, frontier), sum(map(len, rows.values()))
+        return self._over(rows, at, until, len(keys), came, frontier), sum(map(len, rows.values()))
 
     @property
     def is_pair(self) -> bool:
@@ -101,15 +102,15 @@ class OneKey:
                 self.rule.closings.closed.get(self.group.bases[partner].port.source),
                 self.rule.regions[partner],
             )
-            words = base.store.mark(mark)[: max(base.end - base.store.first, 0)]
-            judged += len(words)
-            if closed is None or closed.is_empty or not len(words):
+            keys = base.store.mark(mark)[: max(base.end - base.store.first, 0)]
+            judged += len(keys)
+            if closed is None or closed.is_empty or not len(keys):
                 continue
-            left_out = base.store.mark(DROPPED)[: len(words)] if base.store.dropped else _NONE
-            if closed.is_by_word(column, regions) and (shut := closed.shut_by_now(column)) is not None:
-                ids = kernels.shut_rows(words, left_out, shut, FOREVER)
+            left_out = base.store.mark(DROPPED)[: len(keys)] if base.store.dropped else _NONE
+            if closed.is_by_key(column, regions) and (shut := closed.shut_by_now(column)) is not None:
+                ids = kernels.shut_rows(keys, left_out, shut, FOREVER)
             else:
-                over = closed.instants({column: column_of(words, kind)}, len(words), regions) < FOREVER
+                over = closed.instants({column: column_of(keys, kind)}, len(keys), regions) < FOREVER
                 ids = np.flatnonzero(over & ~left_out if len(left_out) else over)
             if len(ids):
                 lost[position] = self._wanted(position, ids + base.store.first)
@@ -120,7 +121,7 @@ class OneKey:
         rows: Mapping[int, Ints],
         at: Mapping[int, Ints],
         until: Mapping[int, Ints],
-        words: int,
+        count: int,
         came: Came,
         frontier: int,
     ) -> dict[int, Ints]:
@@ -129,7 +130,7 @@ class OneKey:
         look = self.rule.look(came, {position: rows.get(position, none) for position in self.keys})
         possible = {}
         for position in self.keys if len(self.keys) > 2 else ():
-            old = np.full(words, LONG_AGO)
+            old = np.full(count, LONG_AGO)
             # Rows of a key are in order, and later ones stay longer: the last one counts.
             old[at.get(position, none)] = look.window(position)
             possible[position] = np.maximum(until.get(position, FOREVER), old)
@@ -137,7 +138,7 @@ class OneKey:
         for position, ids in rows.items():
             others = [other for other in self.keys if other != position]
             # Where there is one other reference, its last new row ends what it makes possible.
-            ends = np.full(words, FOREVER) if not possible else np.minimum.reduce([possible[other] for other in others])
+            ends = np.full(count, FOREVER) if not possible else np.minimum.reduce([possible[other] for other in others])
             if all(other in until for other in others):
                 ends = np.minimum(ends, np.maximum.reduce([until[other] for other in others]))
             over = (ends < frontier)[at[position]] | (look.window(position) < frontier)
@@ -145,7 +146,7 @@ class OneKey:
                 lost[position] = distinct(ids[over])
         return lost
 
-    def _closed(self, words: Ints) -> dict[int, Ints]:
+    def _closed(self, keys: Ints) -> dict[int, Ints]:
         """Per reference of which something near these keys is promised, when it was closed for them."""
         found = {}
         for position, (_, column, kind) in self.keys.items():
@@ -155,23 +156,23 @@ class OneKey:
             )
             if closed is None or closed.is_empty:
                 continue
-            if closed.is_by_word(column, regions):
-                if closed.is_near(column, words):
-                    found[position] = closed.word_instants(column, words)
+            if closed.is_by_key(column, regions):
+                if closed.is_near(column, keys):
+                    found[position] = closed.key_instants(column, keys)
             else:
-                found[position] = closed.instants({column: column_of(words, kind)}, len(words), regions)
+                found[position] = closed.instants({column: column_of(keys, kind)}, len(keys), regions)
         return found
 
-    def _chains(self, position: int, words: Ints) -> tuple[Ints, Ints]:
+    def _chains(self, position: int, keys: Ints) -> tuple[Ints, Ints]:
         """The rows of a reference with these keys, those of a key in order, and the places of their keys."""
         base = self.group.bases[position]
         index = base.store.indexes[base.need_index(((position, self.keys[position][0]),))]
-        asking = kernels.ProbeKeys(words, np.full(len(words), _MOST), np.full(len(words), _LEAST))
+        asking = kernels.ProbeKeys(keys, np.full(len(keys), _MOST), np.full(len(keys), _LEAST))
         at, ids, _ = kernels.probe_chains(asking, index.chains(base.order, base.death, False))
         # A chain begins with the newest row.
         at, ids = at[::-1], ids[::-1]
         reached = ids < base.end
-        wanted = base.port.words_at(base.store, ids) if len(ids) else None
+        wanted = base.port.lineage_at(base.store, ids) if len(ids) else None
         if wanted is not None:
             reached &= any_bit(wanted)
         return (ids, at) if reached.all() else (ids[reached], at[reached])
@@ -179,5 +180,5 @@ class OneKey:
     def _wanted(self, position: int, ids: Ints) -> Ints:
         """The rows that some member of the group wants."""
         base = self.group.bases[position]
-        words = base.port.words_at(base.store, ids) if len(ids) else None
-        return ids if words is None else ids[any_bit(words)]
+        lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
+        return ids if lineage is None else ids[any_bit(lineage)]

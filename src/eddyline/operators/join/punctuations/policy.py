@@ -161,13 +161,13 @@ class Punctuations(JoinPolicy):
         short = self._is_short(come, stored)
         if come - self._whole_at >= self.tuning.whole_look * self._left or short:
             self._chains.whole = True
-        words = self._chains.concerned()
-        if words is None:
+        keys = self._chains.concerned()
+        if keys is None:
             self._whole_at = come
         if short and self._waits_for_rows:
             # The next look comes when as many rows have come again: it is short too, and needs no list of their keys.
             self._chains.whole = True
-        dead, visited = self._dead(group, came, words, frontier)
+        dead, visited = self._dead(group, came, keys, frontier)
         purged = sum(map(len, dead.values()))
         for position, ids in dead.items():
             base = group.bases[position]
@@ -198,14 +198,14 @@ class Punctuations(JoinPolicy):
     def _live(self, group: JoinGroup) -> int:
         return sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
 
-    def _dead(self, group: JoinGroup, came: Came, words: Ints | None, frontier: int) -> tuple[dict[int, Ints], int]:
+    def _dead(self, group: JoinGroup, came: Came, keys: Ints | None, frontier: int) -> tuple[dict[int, Ints], int]:
         """The rows with these keys that are in no result to come, by reference, and how many were judged; None: all
         rows are. All are
         judged before one leaves: the judgement of a row looks at the rows that were stored before the look."""
         assert self._rule is not None and self._chains is not None
         if self._chains.one_key.serves:
-            return self._chains.one_key.dead(words, came, frontier)
-        look = self._rule.look(came, None if words is None else self._chains.rows(words))
+            return self._chains.one_key.dead(keys, came, frontier)
+        look = self._rule.look(came, None if keys is None else self._chains.rows(keys))
         judged = {
             position: look.rows_alive(position) for position, base in group.bases.items() if not base.stream.is_table
         }

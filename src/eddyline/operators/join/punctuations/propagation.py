@@ -84,8 +84,8 @@ class _Class:
     def _see(self, rows: Mapping[int, Ints]) -> None:
         for position, pin in self.pins:
             base, ids = self.group.bases[position], rows[position]
-            words = base.port.words_at(base.store, ids) if len(ids) else None
-            ids = ids if words is None else ids[any_bit(words)]
+            lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
+            ids = ids if lineage is None else ids[any_bit(lineage)]
             if len(ids) and not base.stream.is_table:
                 values, ts = base.values_of(pin.mark, ids), base.store.at("ts", ids)
                 # Rows are in order of time: each value once, with its first row.

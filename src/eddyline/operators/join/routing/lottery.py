@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eddyline.model.expressions.expression import refs_of
-from eddyline.operators.join.combination import Combinations, Words
+from eddyline.operators.join.combination import Combinations, LineageBits
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.policy import JoinPolicy, Order
 from eddyline.tuning import LotteryTuning
@@ -99,13 +99,13 @@ class LotteryRoute(JoinPolicy):
 
     def _groups(self, node: JoinNode, origin: int, rows: Combinations) -> Iterator[Combinations]:
         here = self._origins.setdefault((node.name, origin), _Origin())
-        if rows.words is None or len(node.inputs) < 3 or len(rows) < self.tuning.whole_batch:
+        if rows.lineage is None or len(node.inputs) < 3 or len(rows) < self.tuning.whole_batch:
             here.now = _OTHERS
             yield rows
             return
         rest = np.ones(len(rows), np.bool_)
-        for lineage in self._frequent(here, rows.words):
-            mine = (rows.words == np.frombuffer(lineage, np.uint64)).all(axis=1)
+        for lineage in self._frequent(here, rows.lineage):
+            mine = (rows.lineage == np.frombuffer(lineage, np.uint64)).all(axis=1)
             if mine.any():
                 rest &= ~mine
                 here.now = lineage
@@ -114,10 +114,10 @@ class LotteryRoute(JoinPolicy):
             here.now = _OTHERS
             yield rows if rest.all() else rows.take(rest)
 
-    def _frequent(self, here: _Origin, words: Words) -> list[bytes]:
+    def _frequent(self, here: _Origin, lineages: LineageBits) -> list[bytes]:
         """The lineages that are routed apart: those that are frequent now, and as many as there is room for of those
         that were."""
-        sample = words[:: max(1, len(words) // self.tuning.sample)]
+        sample = lineages[:: max(1, len(lineages) // self.tuning.sample)]
         seen = Counter(line.tobytes() for line in sample)
         now = [
             lineage
@@ -127,7 +127,7 @@ class LotteryRoute(JoinPolicy):
         before = [
             lineage
             for lineage in here.kinds
-            if lineage not in now and lineage != _OTHERS and len(lineage) == 8 * words.shape[1]
+            if lineage not in now and lineage != _OTHERS and len(lineage) == 8 * lineages.shape[1]
         ]
         kept = [*now, *before][: self.tuning.most_kinds]
         for lineage in [lineage for lineage in here.kinds if lineage != _OTHERS and lineage not in kept]:

@@ -163,12 +163,12 @@ class SharedSchedule(Schedule):
                 return False
             if port.releases != self._releases[origin.number]:
                 self._releases[origin.number], self._wanted_below[origin.number] = port.releases, 0
-            if port.stores_words:
-                # Words change when a query comes or goes, and then there is another schedule, or when the port releases
-                # rows.
+            if port.stores_lineage:
+                # Lineage changes when a query comes or goes, and then there is another schedule, or when the port
+                # releases rows.
                 begin = max(store.first, self._wanted_below[origin.number]) - store.base
-                words = store.marks[port.words_mark][begin : store.end - store.base]
-                if not kernels.are_all(words.reshape(-1, port.width), port.full()):
+                lineage = store.marks[port.lineage_column][begin : store.end - store.base]
+                if not kernels.are_all(lineage.reshape(-1, port.width), port.full()):
                     return False
                 self._wanted_below[origin.number] = store.end
         return True
@@ -182,7 +182,7 @@ class SharedSchedule(Schedule):
         return np.append(np.arange(0, rows, size), rows)
 
     def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows of a stream have new ids: its lineage words are looked at again."""
+        """The rows of a stream have new ids: its lineage is looked at again."""
         for number, one in enumerate(self.inputs):
             if one.store is old_to_new.store:
                 self._wanted_below[number] = 0

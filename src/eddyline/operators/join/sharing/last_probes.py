@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from eddyline.kernels.joins import sharing as kernels
 from eddyline.kernels.order import ascends
-from eddyline.operators.join.combination import Words
+from eddyline.operators.join.combination import LineageBits
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.node import JoinNode
@@ -53,8 +53,8 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     index = store.indexes[index_mark]
     width = len(roll.place_of) // 64
     everyone = port.full().reshape(1, width)
-    words: Words = everyone if rows.words is None else rows.words
-    stored: Words = store.marks[port.words_mark].reshape(-1, width) if port.stores_words else everyone
+    lineage: LineageBits = everyone if rows.lineage is None else rows.lineage
+    stored: LineageBits = store.marks[port.lineage_column].reshape(-1, width) if port.stores_lineage else everyone
     counted = bool(port.most_rows)
     seen = probe.moment.rows_seen(port.position, rows.rank) if counted else rows.clock
     time, rows_back = port.reaches
@@ -63,9 +63,15 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     ts = store.marks[one.death]
     num = store.marks[port.reader.numbers] if counted else ts
     probing = kernels.Probing(
-        probe.hashes, probe.limits, rows.clock, seen, words, int(rows.words is not None), bool(ascends(probe.limits))
+        probe.hashes,
+        probe.limits,
+        rows.clock,
+        seen,
+        lineage,
+        int(rows.lineage is not None),
+        bool(ascends(probe.limits)),
     )
-    order, theirs = store.marks[one.order], int(port.stores_words)
+    order, theirs = store.marks[one.order], int(port.stores_lineage)
     chained = kernels.Chained(
         index.heads, index.back, index.keys, order, ts, num, stored, theirs, store.base, store.first
     )

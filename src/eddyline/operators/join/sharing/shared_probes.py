@@ -206,10 +206,10 @@ def _wanted(origins: list[StreamInput], ids: Ints) -> Ints:
     """The new rows that some group wants."""
     wanted = np.zeros(len(ids), np.bool_)
     for origin in origins:
-        words = origin.words(ids)
-        if words is None:
+        lineage = origin.lineage(ids)
+        if lineage is None:
             return ids
-        wanted |= any_bit(words)
+        wanted |= any_bit(lineage)
     return ids[wanted]
 
 
@@ -278,7 +278,7 @@ def _pairs(stretches: list[Met], ids: Ints, floors: Ints, partner: StreamInput) 
 
 
 def _first_probe(node: JoinNode, origin: int, step: ProbeStep) -> FirstProbe | None:
-    """What a first probe looks for, in words that do not depend on the node; None: no other group can have it."""
+    """What a first probe looks for, in a text that does not depend on the node; None: no other group can have it."""
     mine, other = node.inputs[origin], node.inputs[step.input]
     if node.loop or step.index is None or not isinstance(mine, StreamInput) or not isinstance(other, StreamInput):
         return None

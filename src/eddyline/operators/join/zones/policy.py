@@ -168,7 +168,7 @@ class ZoneSkipping(JoinPolicy):
 
     def _may_miss(self, probe: Probe, one: Input) -> bool:
         """Whether some stretch of the keys of a probe by hash seems to miss those of the store: a glance before zones
-        are asked. Words of
+        are asked. Keys of
         several keys are hashes, which miss nothing."""
         keys = one.store.mark(probe.step.index or one.order)
         if len(probe.step.probe_keys) != 1 or not len(keys):

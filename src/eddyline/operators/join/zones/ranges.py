@@ -129,8 +129,8 @@ def values_of(keys: Ints, kind: DataType) -> pa.Array:
     if kind.name == "DOUBLE":
         return pa.array(np.where(keys >= 0, keys, keys ^ MOST_KEY).view(np.float64))
     if kind.name == "DECIMAL":
-        words = np.stack((keys, keys >> 63), axis=1)
-        return pa.Array.from_buffers(kind.arrow, len(keys), [None, pa.py_buffer(words)])
+        halves = np.stack((keys, keys >> 63), axis=1)
+        return pa.Array.from_buffers(kind.arrow, len(keys), [None, pa.py_buffer(halves)])
     if kind.name == "BOOLEAN":
         return pa.array(keys != 0)
     assert kind.numpy is not None

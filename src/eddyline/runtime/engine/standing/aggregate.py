@@ -1,8 +1,8 @@
 """A standing aggregate: combinations come in, changes of groups go out at the instants that EMIT names.
 
-Answer   `accept` takes the combinations of a slice out of the stores as words, for the stores forget them; `advance`
-         moves the aggregate to the end of the epoch and emits: once (ON CHANGE), at every multiple of the period at
-         which something changes (EVERY), or the groups whose bucket is complete (ON CLOSE).
+Answer   `accept` takes the combinations of a slice out of the stores as encoded values, for the stores forget them;
+         `advance` moves the aggregate to the end of the epoch and emits: once (ON CHANGE), at every multiple of the
+         period at which something changes (EVERY), or the groups whose bucket is complete (ON CLOSE).
 State    The aggregation; for EVERY also combinations that are newer than the last instant.
 Limits   Nothing is emitted at or before the query's start, or after its stop.
 """
@@ -129,10 +129,12 @@ class AggregateQuery(LeavingQuery):
         values = gather(self.columns, rows, self.bases)
         if self.in_order:
             values[PLACE] = pa.array(rows.stamp)
-        words = self.aggregation.words
+        encoder = self.aggregation.encoder
         keys = [computed(e, c, values, len(rows), issues) for e, c in self.keys]
-        groups = words.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
-        pairs = [words.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
+        groups = (
+            encoder.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
+        )
+        pairs = [encoder.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
         batch = Batch(
             rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self.leaving(rows)
         )
@@ -256,7 +258,7 @@ class AggregateQuery(LeavingQuery):
         return changes_at(self.aggregation, batch, when, self.due(first, final, period, released), opening, issues)
 
     def held_batches(self) -> list[Batch]:
-        """What is held outside of the aggregation, in its words."""
+        """What is held outside of the aggregation, in its encoded values."""
         return self.waiting
 
     def _until(self, final: int) -> Batch:

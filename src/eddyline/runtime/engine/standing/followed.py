@@ -71,7 +71,7 @@ class FollowedQuery(RowsQuery):
         prefix = f"{self._name}-v{self._version}"
         blocks: dict[str, Callable[[], pa.Table]] = {}
         for at, following in enumerate(self.following):
-            ids, offsets, data = following.words.saved()
+            ids, offsets, data = following.encoder.saved()
             packed = pa.Array.from_buffers(
                 pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
             )
@@ -86,7 +86,7 @@ class FollowedQuery(RowsQuery):
         for at, following in enumerate(self.following):
             strings = load(f"{saved['prefix']}-{at}-bytes")
             offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-            following.words.restore(
+            following.encoder.restore(
                 plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])]
             )
             following.restore(arrays_of(load(f"{saved['prefix']}-{at}-rows")))

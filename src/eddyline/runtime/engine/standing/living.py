@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from eddyline.model.schema import ENDS, PART, ROW
 from eddyline.model.window import PartitionedRows, Rows
-from eddyline.operators.aggregate.accumulators.words import ALL
+from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.guarded import (
     LASTING,
@@ -171,10 +171,10 @@ class LivingAggregate(AggregateQuery):
             batch = self._batch(rows, issues)
             values = gather(self._read, rows, self.bases)
             numbers, ends = self._named_rows(values)
-            words = [np.ascontiguousarray(batch.groups[:, at]) for at in range(self.width)]
+            encoded = [np.ascontiguousarray(batch.groups[:, at]) for at in range(self.width)]
             valid = [*([ALL] * self.width), *batch.valid]
             self.coming.append(
-                Members(batch.clock, _plain(values[0, PART], 0), numbers, ends, [*words, *batch.words], valid)
+                Members(batch.clock, _plain(values[0, PART], 0), numbers, ends, [*encoded, *batch.encoded], valid)
             )
         self.seconds += perf_counter() - began
         return []
@@ -226,28 +226,28 @@ class LivingAggregate(AggregateQuery):
         rows = np.zeros(len(slots), np.int64)
         for column in np.unique(self.anchors[questions]):
             mine = self.anchors[questions] == column
-            rows[mine] = held.words[column][slots[mine]]
+            rows[mine] = held.encoded[column][slots[mine]]
         by = np.append(np.ones(len(met.begun), np.int64), np.full(len(met.ceased), -1, np.int64))
         return questions, rows, by, np.concatenate([met.begun_when, met.ceased_when])
 
     def _begun(self, moves: CountedMoves) -> Batch:
         """Results that begin to count."""
         held, slots = self.guarded.members, moves.begun
-        groups = np.stack([held.words[at][slots] for at in range(self.width)], axis=1)
+        groups = np.stack([held.encoded[at][slots] for at in range(self.width)], axis=1)
         arguments = range(self.width, self.width + len(self.arguments))
-        words, valid = [held.words[at][slots] for at in arguments], [held.valid_at(at, slots) for at in arguments]
-        return Batch(moves.begun_when, groups, words, valid, [moves.begun_names])
+        encoded, valid = [held.encoded[at][slots] for at in arguments], [held.valid_at(at, slots) for at in arguments]
+        return Batch(moves.begun_when, groups, encoded, valid, [moves.begun_names])
 
     def held_batches(self) -> list[Batch]:
         held = self.guarded.members
         live = held.live()
-        parts = [([held.words[at][live] for at in range(len(held.words))], len(live))]
-        parts += [(part.words, len(part)) for part in self.coming]
+        parts = [([held.encoded[at][live] for at in range(len(held.encoded))], len(live))]
+        parts += [(part.encoded, len(part)) for part in self.coming]
         arguments = slice(self.width, self.width + len(self.arguments))
         found = []
-        for words, rows in parts:
-            groups = np.stack(words[: self.width], axis=1)
-            found.append(Batch(np.zeros(rows, np.int64), groups, words[arguments], [ALL] * len(self.arguments), []))
+        for encoded, rows in parts:
+            groups = np.stack(encoded[: self.width], axis=1)
+            found.append(Batch(np.zeros(rows, np.int64), groups, encoded[arguments], [ALL] * len(self.arguments), []))
         return found
 
     # -- snapshots
@@ -322,14 +322,14 @@ def _saved(waiting: list[Members]) -> pa.Table:
     whole = Members.joined(waiting)
     arrays: Arrays = {"clock": whole.clock, "kind": whole.kind, "ends": whole.ends}
     arrays |= {f"row-{at}": np.ascontiguousarray(whole.rows[:, at]) for at in range(whole.rows.shape[1])}
-    for at, (words, valid) in enumerate(zip(whole.words, whole.valid, strict=True)):
-        arrays[f"words-{at}"] = words
+    for at, (encoded, valid) in enumerate(zip(whole.encoded, whole.valid, strict=True)):
+        arrays[f"words-{at}"] = encoded
         if len(valid):
             arrays[f"valid-{at}"] = valid
     return as_table(arrays)
 
 
-def _loaded(table: pa.Table, words: int, rows: int) -> list[Members]:
+def _loaded(table: pa.Table, encoded: int, rows: int) -> list[Members]:
     arrays = arrays_of(table)
     if not len(arrays["clock"]):
         return []
@@ -338,14 +338,14 @@ def _loaded(table: pa.Table, words: int, rows: int) -> list[Members]:
         if rows
         else np.zeros((len(arrays["clock"]), 0), np.int64)
     )
-    valid = [arrays.get(f"valid-{at}", ALL) for at in range(words)]
+    valid = [arrays.get(f"valid-{at}", ALL) for at in range(encoded)]
     return [
         Members(
             arrays["clock"],
             arrays["kind"],
             numbers,
             arrays["ends"],
-            [arrays[f"words-{at}"] for at in range(words)],
+            [arrays[f"words-{at}"] for at in range(encoded)],
             valid,
         )
     ]

@@ -124,8 +124,8 @@ class StandingQuery(StandingBase):
 
     def mine(self, rows: Combinations) -> Combinations:
         """The combinations that carry this query's bit."""
-        if rows.words is not None and len(self.group.members) > 1:
-            bit = (rows.words[:, self.slot // 64] >> np.uint64(self.slot % 64)) & np.uint64(1)
+        if rows.lineage is not None and len(self.group.members) > 1:
+            bit = (rows.lineage[:, self.slot // 64] >> np.uint64(self.slot % 64)) & np.uint64(1)
             if not bit.all():
                 rows = rows.take(bit.astype(np.bool_))
         if self.stop is not None and len(rows):

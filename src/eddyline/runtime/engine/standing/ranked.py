@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import STRING, TIMESTAMP
 from eddyline.model.expressions.expression import columns_of
 from eddyline.model.query import OutputColumn
+from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.accumulators.words import grown
 from eddyline.operators.aggregate.aggregation import merged_parts
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.expressions.evaluate import Issues
@@ -119,12 +119,14 @@ class RankedQuery(LeavingQuery):
                 np.lexsort((*(rows.ids[position] for position in sorted(rows.ids, reverse=True)), rows.stamp))
             )
         values = gather(self.columns, rows, self.bases)
-        words = self.state.ranked.words
+        encoder = self.state.ranked.encoder
         keys = [computed(e, c, values, len(rows), issues) for e, c in self.partition]
         partition = (
-            words.encode_rows(keys, [e.type for e, _ in self.partition]) if keys else np.zeros((len(rows), 1), np.int64)
+            encoder.encode_rows(keys, [e.type for e, _ in self.partition])
+            if keys
+            else np.zeros((len(rows), 1), np.int64)
         )
-        pairs = [words.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.values]
+        pairs = [encoder.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.values]
         serial = np.arange(self._serial, self._serial + len(rows))
         self._serial += len(rows)
         return ArrivingRows(
@@ -272,7 +274,7 @@ class RankedAggregate(AggregateQuery):
         shown, order = spec.shown, len(spec.order)
         # The grouping expressions end the order.
         keys = [table.column(shown + order - count + at).combine_chunks() for at in range(count)]
-        codes = self.groups.codes(ranked.words.encode_rows(keys, spec.kinds[-count:]))
+        codes = self.groups.codes(ranked.encoder.encode_rows(keys, spec.kinds[-count:]))
         self.slots = grown(self.slots, self.groups.capacity, -1)
         held = self.slots[codes]
         ranked.leave(held[held >= 0])
@@ -280,10 +282,12 @@ class RankedAggregate(AggregateQuery):
         fresh = table.filter(pa.array(~gone)) if gone.any() else table
         if len(fresh):
             mine = codes[~gone]
-            pairs = [ranked.words.encode(fresh.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
+            pairs = [
+                ranked.encoder.encode(fresh.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)
+            ]
             partition = _partition(spec, fresh)
-            words = (
-                ranked.words.encode_rows(partition, spec.partition)
+            encoded = (
+                ranked.encoder.encode_rows(partition, spec.partition)
                 if partition
                 else np.zeros((len(fresh), 1), np.int64)
             )
@@ -291,7 +295,7 @@ class RankedAggregate(AggregateQuery):
             serial = np.arange(self._serial, self._serial + len(mine))
             self._serial += len(mine)
             self.slots[mine] = ranked.add(
-                ArrivingRows(words, [w for w, _ in pairs], [v for _, v in pairs], serial, stamps, []), mine
+                ArrivingRows(encoded, [w for w, _ in pairs], [v for _, v in pairs], serial, stamps, []), mine
             )
         made = ranked.changes(now)
         self.groups.release(codes[gone])
@@ -325,7 +329,7 @@ class RankedAggregate(AggregateQuery):
         keys = np.zeros((len(live), count + 1), np.int64)
         for at in range(count):
             column = len(self.spec.kinds) - count + at
-            keys[:, at] = rows.words[column][live]
+            keys[:, at] = rows.encoded[column][live]
             valid = rows.valid_at(column, live)
             if len(valid):
                 keys[:, -1] |= (~valid).astype(np.int64) << at

@@ -139,7 +139,7 @@ class TemplateUnit(UnitBase):
         """The numbers of the requests for which this pipeline may have rows: others fix the whole key, and it is sent
         elsewhere."""
         whole = (1 << len(self.template.keys)) - 1
-        here = self.kind.pipeline.routes.here(self.template, requests.words)
+        here = self.kind.pipeline.routes.here(self.template, requests.keys)
         if here is None:
             return np.arange(requests.count)
         asks = here | (requests.fixed != whole)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.model.expressions.expression import Expression, columns_of
 from eddyline.operators.expressions.evaluate import Issues, compile_expression
-from eddyline.operators.stream.keys import key_words, without_nulls
+from eddyline.operators.stream.keys import keys_of, without_nulls
 from eddyline.plan.shards.routing import HOME_BIT, Route
 from eddyline.runtime.engine.records.kinds import Splitting, heartbeats_among
 from eddyline.runtime.spark.ingest.packet import (
@@ -51,7 +51,7 @@ class Packer:
             self._routes[name] = [
                 (bit, route) for bit, route in enumerate(layout.routing.routes[name]) if route is not None
             ]
-        self._keys = {
+        self._compiled = {
             key: compile_expression(key)
             for routes in self._routes.values()
             for _, route in routes
@@ -77,7 +77,7 @@ class Packer:
         rows, records, misread = self._splitting.split(stream, rows)
         if misread is not None:
             bad = misread if bad is None else pa.concat_tables([bad, misread])
-        spoken = records_of_shards(self.layout, records, self._routes, self._words) if records else [[]] * shards
+        spoken = records_of_shards(self.layout, records, self._routes, self._keys) if records else [[]] * shards
         time = rows.column(stream.time).combine_chunks().view(pa.int64()) if rows.num_rows else pa.array([], pa.int64())
         times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
         blobs: list[bytes | None] = [None] * shards
@@ -173,9 +173,7 @@ class Packer:
         pairs: list[np.ndarray] = []
         bits: list[np.ndarray] = []
         for bit, route in routes:
-            places = route.shards_of(
-                [[self._words(rows, key) for key in keys] for keys in route.keys], first_row, count
-            )
+            places = route.shards_of([[self._keys(rows, key) for key in keys] for keys in route.keys], first_row, count)
             pairs.append((places * count + np.arange(count)[:, None]).ravel())
             flag = np.full(places.shape, np.uint64(1) << np.uint64(bit))
             if not bits:
@@ -196,10 +194,10 @@ class Packer:
         starts = np.searchsorted(whole, np.arange(shards + 1) * count)
         return whole % count, starts, route_bits
 
-    def _words(self, rows: pa.Table, key: Expression) -> np.ndarray:
+    def _keys(self, rows: pa.Table, key: Expression) -> np.ndarray:
         values = {(alias, name): rows.column(name).combine_chunks() for alias, name in columns_of(key)}
-        found = self._keys[key](values, rows.num_rows, Issues())
-        words = key_words(found, key.type)
+        found = self._compiled[key](values, rows.num_rows, Issues())
+        keys = keys_of(found, key.type)
         valid = without_nulls(found)
         # Nulls are one group: whatever lies at their place in memory, they share one slice.
-        return words if valid is None else np.where(valid, words, 0)
+        return keys if valid is None else np.where(valid, keys, 0)

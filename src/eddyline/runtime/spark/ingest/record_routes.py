@@ -20,12 +20,12 @@ from eddyline.plan.shards.routing import Route
 from eddyline.runtime.engine.records.kinds import kinds, with_home
 from eddyline.runtime.spark.job.layout import JobLayout
 
-#: The words of a key over rows.
-Words = Callable[[pa.Table, Expression], np.ndarray]
+#: The 64-bit values of a key expression over rows.
+KeysOf = Callable[[pa.Table, Expression], np.ndarray]
 
 
 def records_of_shards(
-    layout: JobLayout, records: Sequence[Records], routes: Mapping[str, list[tuple[int, Route]]], words: Words
+    layout: JobLayout, records: Sequence[Records], routes: Mapping[str, list[tuple[int, Route]]], keys_by: KeysOf
 ) -> list[list[Records]]:
     """Per shard the records that it gets, in their order."""
     found: list[list[Records]] = [[] for _ in range(layout.shards)]
@@ -39,7 +39,7 @@ def records_of_shards(
         here = np.zeros((layout.shards, len(batch)), bool)
         home = np.zeros(len(batch), np.int64)
         for route in reversed(mine):
-            places = route.shards_of([[words(values, key) for key in keys] for keys in route.keys], 0, len(batch))
+            places = route.shards_of([[keys_by(values, key) for key in keys] for keys in route.keys], 0, len(batch))
             here[places.T, np.arange(len(batch))] = True
             home = places[:, 0]
         for shard, held in enumerate(found):

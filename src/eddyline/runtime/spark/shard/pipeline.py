@@ -27,7 +27,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.template import Template
 from eddyline.operators.expressions.evaluate import Issues, compile_expression
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.plan.lower import Lowered
 from eddyline.plan.shards.decided import deciding
 from eddyline.plan.shards.routing import Route, Routing
@@ -147,7 +147,7 @@ class LayoutRoutes:
         return False if route is None else partial(self._at_home, route)
 
     def _at_home(self, route: Route, values: pa.Array) -> npt.NDArray[np.bool_]:
-        hashes = [[_words(key, values) for key in keys] for keys in route.keys]
+        hashes = [[_keys(key, values) for key in keys] for keys in route.keys]
         found: npt.NDArray[np.bool_] = route.shards_of(hashes, 0, len(values))[:, 0] == self.shard
         return found
 
@@ -158,22 +158,22 @@ class LayoutRoutes:
     def pattern(self, query: BoundQuery) -> int | None:
         return self._bits[query.name].get(query.references[0].alias)
 
-    def here(self, template: Template, words: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
+    def here(self, template: Template, key_columns: Sequence[Ints]) -> npt.NDArray[np.bool_] | None:
         alias = template.query.references[0].alias
         route = self._routings[template.name].routes[alias]
         known = [rename_refs(key.expression, {alias: template.source}) for key in template.keys]
         if self.shard is None or not route.keys or any(key not in known for keys in route.keys for key in keys):
             return None
-        hashes = [[words[known.index(key)] for key in keys] for keys in route.keys]
-        places = route.shards_of(hashes, 0, len(words[0]))
+        hashes = [[key_columns[known.index(key)] for key in keys] for keys in route.keys]
+        places = route.shards_of(hashes, 0, len(key_columns[0]))
         found: npt.NDArray[np.bool_] = (places == self.shard).any(axis=1)
         return found
 
 
-def _words(key: Expression, values: pa.Array) -> Ints:
-    """The words of a key over one column, as those that pack rows compute them."""
+def _keys(key: Expression, values: pa.Array) -> Ints:
+    """The 64-bit values of a key expression over one column, as those that pack rows compute them."""
     compiled = compile_expression(key)
-    return key_words(compiled(dict.fromkeys(columns_of(key), values), len(values), Issues()), key.type)
+    return keys_of(compiled(dict.fromkeys(columns_of(key), values), len(values), Issues()), key.type)
 
 
 def routed_pipeline(layout: JobLayout) -> Pipeline:

@@ -1,8 +1,8 @@
-"""Values as 64-bit words, and back: how groups and aggregates hold everything.
+"""Values as 64-bit integers, and back: how groups and aggregates hold all values.
 
-Answer   `Words.encode` turns an Arrow array into words and a validity mask; equal values have equal words, and for
-         everything but STRING, DECIMAL and BYTES the words are in the order of the values. Those become ids of interned
-         bytes, in whose bytewise order values lie. `decode` goes back.
+Answer   `ValueEncoder.encode` turns an Arrow array into integers and a validity mask. Equal values have equal integers.
+         STRING, DECIMAL and BYTES become ids of interned bytes, whose bytewise order is that of the values. The
+         integers of all other types are in the order of the values. `decode` goes back.
 State    The interned bytes. `sweep` forgets those that no group names any more; the others keep their ids.
 Limits   -0.0 is 0.0 and every NaN the same: as groups and comparisons in SQL want it.
 """
@@ -40,11 +40,11 @@ def grown(values: Array, size: int, fill: int = 0) -> Array:
 
 
 def is_text(kind: DataType) -> bool:
-    """Whether words are ids of interned bytes."""
+    """Whether the integers of this type are ids of interned bytes."""
     return kind.name in ("STRING", "DECIMAL", "BYTES", "ARRAY")
 
 
-class Words:
+class ValueEncoder:
     def __init__(self) -> None:
         self.heads: Ints = np.full(_SMALLEST, -1, np.int64)
         self.following: Ints = np.full(_SMALLEST, -1, np.int64)
@@ -58,10 +58,10 @@ class Words:
         self.free_count: Ints = np.array([_SMALLEST - 1])
         self._kept = 0
 
-    # -- values to words
+    # -- values to integers
 
     def encode(self, values: pa.Array, kind: DataType) -> tuple[Ints, Mask]:
-        """Words and validity; the validity is ALL where there are no nulls."""
+        """Encoded values and validity; the validity is ALL where there are no nulls."""
         if kind.name == "NULL":
             return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         if kind.name == "ARRAY":
@@ -77,15 +77,15 @@ class Words:
         plain = as_plain(values, kind)
         if kind.name == "DOUBLE":
             # As in SQL, -0.0 equals 0.0 and NaN equals NaN, whatever their bits.
-            words: Ints = _ordered((np.where(np.isnan(plain), np.nan, plain) + 0.0).view(np.int64))
+            encoded: Ints = _ordered((np.where(np.isnan(plain), np.nan, plain) + 0.0).view(np.int64))
         else:
-            words = plain.astype(np.int64)
+            encoded = plain.astype(np.int64)
         if there is not None:
-            words = np.where(there, words, 0)
-        return words, valid
+            encoded = np.where(there, encoded, 0)
+        return encoded, valid
 
     def encode_rows(self, columns: Sequence[pa.Array], kinds: Sequence[DataType]) -> Ints:
-        """Rows of words, one column each and a last one with bits that say which of them are null."""
+        """Rows of integers: one per column, then one whose bits say which columns are null."""
         rows = np.zeros((len(columns[0]), len(columns) + 1), np.int64)
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
             rows[:, at], valid = self.encode(column, kind)
@@ -94,8 +94,8 @@ class Words:
         return rows
 
     def _intern(self, offsets: Ints, data: npt.NDArray[np.uint8], valid: Mask) -> Ints:
-        words = hashing.hash_strings(offsets, data)
-        ids, strings = np.zeros(len(words), np.int64), kernels.Strings(words, offsets, data, valid)
+        encoded = hashing.hash_strings(offsets, data)
+        ids, strings = np.zeros(len(encoded), np.int64), kernels.Strings(encoded, offsets, data, valid)
         done = 0
         while True:
             known = kernels.Interned(
@@ -110,7 +110,7 @@ class Words:
                 self.free_count,
             )
             done = kernels.intern(known, strings, done, ids)
-            if done == len(words):
+            if done == len(encoded):
                 return ids
             self._make_room(int(offsets[done + 1] - offsets[done]))
 
@@ -130,19 +130,19 @@ class Words:
         kernels.relink(self.heads, self.following, self.hashes, ids)
 
     def texts(self, kind: DataType) -> tuple[Ints, Ints, npt.NDArray[np.uint8]] | None:
-        """What kernels need to compare values by their words; None where the words themselves compare."""
+        """What kernels need to compare interned values; None where the integers themselves compare."""
         return (self.begins, self.sizes, self.arena) if is_text(kind) else None
 
-    # -- words to values
+    # -- integers to values
 
-    def decode(self, words: Ints, valid: Mask, kind: DataType) -> pa.Array:
-        rows = len(words)
+    def decode(self, encoded: Ints, valid: Mask, kind: DataType) -> pa.Array:
+        rows = len(encoded)
         if kind.name == "NULL":
             return pa.nulls(rows)
         mask = None if len(valid) == 0 or valid.all() else pack_bits(valid)
         if kind.name in ("STRING", "BYTES"):
             offsets, data = kernels.gather_bytes(
-                self.begins, self.sizes, self.arena, np.where(valid, words, 0) if len(valid) else words
+                self.begins, self.sizes, self.arena, np.where(valid, encoded, 0) if len(valid) else encoded
             )
             if offsets[-1] >= 2**31:
                 large = pa.large_string() if kind.name == "STRING" else pa.large_binary()
@@ -153,18 +153,18 @@ class Words:
                 kind.arrow, rows, [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
             )
         if kind.name == "DECIMAL":
-            low, high = self.whole(words)
+            low, high = self.whole(encoded)
             return decimals(low, high, mask, kind)
         if kind.name == "DOUBLE":
-            plain: Array = floats(words)
+            plain: Array = floats(encoded)
         else:
             assert kind.numpy is not None
-            plain = words.astype(kind.numpy)
+            plain = encoded.astype(kind.numpy)
         data = pack_bits(plain) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(plain))
         return pa.Array.from_buffers(kind.arrow, rows, [mask, data])
 
     def whole(self, ids: Ints) -> tuple[Ints, Ints]:
-        """Low and high words of interned decimals; what id 0 gives is arbitrary."""
+        """Low and high halves of interned decimals; what id 0 gives is arbitrary."""
         raw = self.arena[self.begins[ids][:, None] + np.arange(16)].view(">u8").astype(np.uint64)
         return raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64)
 
@@ -227,9 +227,9 @@ def _ordered(bits: Ints) -> Ints:
     return turned
 
 
-def floats(words: Ints) -> npt.NDArray[np.float64]:
-    """The doubles that words stand for."""
-    return _ordered(words).view(np.float64)
+def floats(encoded: Ints) -> npt.NDArray[np.float64]:
+    """The doubles that were encoded."""
+    return _ordered(encoded).view(np.float64)
 
 
 def ordered_bytes(pairs: Array) -> npt.NDArray[np.uint8]:

@@ -1,8 +1,8 @@
-"""Key words of a template's rows, worked out when the template is asked.
+"""The keys of a template's rows, worked out when the template is asked.
 
-Answer   `catch_up(end)` works out the words of the rows below an id that are not known yet; `of` gives those of a
+Answer   `catch_up(end)` works out the keys of the rows below an id that are not known yet; `of` gives those of a
          stretch of rows.
-State    Per grouping column one word for every row since the store's first, one number per row with the bits of the
+State    Per grouping column one key for every row since the store's first, one number per row with the bits of the
          columns that are null, and, where a ROWS template has a condition, whether it holds. A template that is not
          asked has none of these.
 Limits   Row ids must not change: `forget` drops everything where they do.
@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from eddyline.model.expressions.expression import Expression
 from eddyline.operators.expressions.evaluate import Compiled, compile_expression
-from eddyline.operators.stream.keys import key_words
+from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints
 from eddyline.state.store import Store
 
 
-class KeyWords:
+class TemplateKeys:
     def __init__(self, store: Store, keys: Sequence[Expression], holds: Expression | None, portion: int) -> None:
         """`portion` is the number of rows that are worked out at a time."""
         self.store = store
@@ -33,9 +33,9 @@ class KeyWords:
 
     def forget(self) -> None:
         """Row ids have changed."""
-        #: The id of the first row whose words are here, and the one after the last.
+        #: The id of the first row whose keys are here, and the one after the last.
         self.base = self.upto = 0
-        self.words: Ints = np.empty((len(self._keys), 0), np.int64)
+        self.keys: Ints = np.empty((len(self._keys), 0), np.int64)
         self.nulls: Ints = np.empty(0, np.int64)
         self.holds: npt.NDArray[np.bool_] | None = None if self._holds is None else np.empty(0, np.bool_)
         #: The bits of all columns that are null somewhere.
@@ -43,10 +43,10 @@ class KeyWords:
 
     @property
     def nbytes(self) -> int:
-        return self.words.nbytes + self.nulls.nbytes + (0 if self.holds is None else self.holds.nbytes)
+        return self.keys.nbytes + self.nulls.nbytes + (0 if self.holds is None else self.holds.nbytes)
 
     def catch_up(self, end: int) -> None:
-        """Work out the words of the rows below the id `end`."""
+        """Work out the keys of the rows below the id `end`."""
         if self.upto < self.store.first:
             self.base = self.upto = self.store.first
         while self.upto < end:
@@ -62,14 +62,14 @@ class KeyWords:
         gone = self.store.first - self.base
         live = self.upto - self.store.first
         size = max(2 * (stop - self.store.first), 1024)
-        words, nulls = np.empty((len(self._keys), size), np.int64), np.empty(size, np.int64)
-        words[:, :live] = self.words[:, gone : gone + live]
+        keys, nulls = np.empty((len(self._keys), size), np.int64), np.empty(size, np.int64)
+        keys[:, :live] = self.keys[:, gone : gone + live]
         nulls[:live] = self.nulls[gone : gone + live]
         if self.holds is not None:
             holds = np.empty(size, np.bool_)
             holds[:live] = self.holds[gone : gone + live]
             self.holds = holds
-        self.words, self.nulls, self.base = words, nulls, self.store.first
+        self.keys, self.nulls, self.base = keys, nulls, self.store.first
 
     def _work_out(self, first: int, stop: int) -> None:
         ids = np.arange(first, stop)
@@ -81,7 +81,7 @@ class KeyWords:
         self.nulls[here] = 0
         for number, (compiled, expression) in enumerate(self._keys):
             values = compiled({at: columns[at] for at in compiled.columns}, len(ids))
-            self.words[number, here] = key_words(values, expression.type)
+            self.keys[number, here] = keys_of(values, expression.type)
             if values.null_count:
                 self.null_bits |= 1 << number
                 self.nulls[here] |= np.asarray(values.is_null()).astype(np.int64) << number
@@ -90,12 +90,12 @@ class KeyWords:
             self.holds[here] = np.asarray(values.fill_null(False))
 
     def column(self, number: int, first: int, end: int) -> Ints:
-        """The words of a grouping column, of the rows first … end-1; a view."""
-        return self.words[number, first - self.base : end - self.base]
+        """The keys of a grouping column, of the rows first … end-1; a view."""
+        return self.keys[number, first - self.base : end - self.base]
 
     def lines(self, first: int, end: int) -> Ints:
-        """The words of all grouping columns, one line each; a view."""
-        return self.words[:, first - self.base : end - self.base]
+        """The keys of all grouping columns, one line each; a view."""
+        return self.keys[:, first - self.base : end - self.base]
 
     def nulls_of(self, first: int, end: int) -> Ints:
         return self.nulls[first - self.base : end - self.base]
