@@ -12,6 +12,7 @@ from eddyline import Session
 from eddyline.language import bind_script
 from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.plan.prepare import prepare
+from eddyline.runtime.engine.units.filters import FilterKind
 from tests.pace import slowness
 
 WORLD = "CREATE STREAM s (x BIGINT, y DOUBLE, name STRING, ts TIMESTAMP) WITH (time='ts');"
@@ -145,7 +146,7 @@ def test_one_query_more_is_added_in_little_time_and_space() -> None:
         session.execute(WORLD)
         for number in range(3000):
             session.query(f"q{number}", f"SELECT x FROM s WHERE x >= {number} AND x < {number + 1}")
-        group = session.pipeline.filters["s"]
+        group = session.pipeline.kinds.one(FilterKind).units["s"].group
         assert group.nbytes / 3000 < 2000
         began = time.process_time()
         session.query("more", "SELECT x FROM s WHERE x > 5")

@@ -63,7 +63,7 @@ def answered(
                 )
             session.step()
         session.run(once=True)
-        groups = [unit.group for unit in session.pipeline.kinds.joins.units.values()]
+        groups = list(session.pipeline.groups.values())
         found = {name: sorted(map(str, session.queries[name].table().to_pylist())) for name in queries}
         return found, session.stats(), groups
 

@@ -7,6 +7,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.join.sharing.shared_probes import SharedProbes
+from eddyline.runtime.engine.units.joins import JoinKind
 from eddyline.settings import Settings
 from eddyline.tuning import SharingTuning, Tuning
 
@@ -77,7 +78,7 @@ def test_who_has_gone_asks_no_more() -> None:
             session.execute(f"CREATE STREAM {name} (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts')")
         for name in ("ab", "abc"):
             session.query(name, QUERIES[name], plan=PLANS[name])
-        probes = session.pipeline.kinds.joins.commons.one(SharedProbes)
+        probes = session.pipeline.kinds.one(JoinKind).commons.one(SharedProbes)
         assert probes.shared()
         session.drop("ab")
         session.step()

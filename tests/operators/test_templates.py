@@ -27,6 +27,7 @@ from eddyline.operators.template.standing import StandingTemplate
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree.budget import SHIPPED_INDEX
+from eddyline.runtime.engine.units.templates import TemplateKind
 from eddyline.settings import Settings
 from eddyline.tuning import TemplateTuning, Tuning
 from tests.oracle.intake import Row
@@ -190,7 +191,7 @@ def test_requests_for_the_whole_window_are_answered_from_groups() -> None:
             mine = [v for k, t, v, ts in rows if k == 2 and t == row["t"] and now - 999_000_000 <= ts <= now]
             there = [v for v in mine if v is not None]
             assert (row["n"], row["total"], row["mean"]) == (len(mine), sum(there), sum(there) / len(there))
-    assert session.pipeline.kinds.templates.unit("x").standing.paths["groups"] > 5
+    assert session.pipeline.kinds.one(TemplateKind).unit("x").standing.paths["groups"] > 5
 
 
 def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
@@ -200,7 +201,7 @@ def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
         "CREATE STREAM s0 (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts');"
         "CREATE TEMPLATE t AS SELECT k, SUM(v) AS total FROM s0 [RANGE 100 SECONDS] GROUP BY k;"
     )
-    standing = session.pipeline.kinds.templates.unit("t").standing
+    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
     called: list[str] = []
     before = standing.nbytes
 
@@ -229,7 +230,7 @@ def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
     )
     session = Session()
     session.execute(text)
-    standing = session.pipeline.kinds.templates.unit("t").standing
+    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
     for number in range(400):
         session.push("s0", [(number % 7, number * 1_000_000)])
         session.step()
@@ -250,7 +251,7 @@ def test_ranges_use_the_index(values: int, codes: int) -> None:
     )
     rows = [(rng.randrange(values), rng.randrange(9), number * 1_000_000) for number in range(8 * 1024 + 100)]
     session.push("s0", rows)
-    standing = session.pipeline.kinds.templates.unit("t").standing
+    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
     # The first request builds the blocks for ranges.
     session.request("n FROM t WHERE k > 0 GROUP BY ()")
     low, high = values // 2, values // 2 + values // 20
@@ -277,7 +278,7 @@ def test_the_index_follows_what_is_asked_for() -> None:
     rows = [(rng.randrange(900), rng.randrange(900), number * 1_000_000) for number in range(40_000)]
     session.push("s0", rows)
     session.step()
-    standing = session.pipeline.kinds.templates.unit("t").standing
+    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
     second = len(rows)
     for column, epochs in ((1, 8), (0, 24)):
         for _ in range(epochs):

@@ -11,6 +11,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.template.blocks import Fields
+from eddyline.runtime.engine.units.templates import TemplateKind
 from eddyline.testing.clocks import MovedClock
 from tests.oracle.intake import Epoch, Row, Stream, intake
 from tests.oracle.relational import Last, Range
@@ -177,13 +178,13 @@ def compare_with_table(session: Session, case: TemplateCase, table: dict[str, ob
 
 def migrate(rng: Random, session: Session) -> None:
     """Let the index of the template go to another configuration, now."""
-    index = session.pipeline.kinds.templates.unit("t").standing.index
+    index = session.pipeline.kinds.one(TemplateKind).unit("t").standing.index
     if index is not None and isinstance(index.addressing, Fields):
         index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in index.addressing.bits)))
 
 
 def compare_asked(rng: Random, session: Session, case: TemplateCase, rows: list[Row], statements: str) -> None:
-    frontier = session.pipeline.kinds.templates.unit("t").frontier
+    frontier = session.pipeline.kinds.one(TemplateKind).unit("t").frontier
     asks = [random_ask(rng, case) for _ in range(rng.choice((1, 3)))]
     # Shorter windows reach further back.
     spare = (

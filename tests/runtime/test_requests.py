@@ -15,6 +15,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import BindingProblem, EddylineError, UserError
+from eddyline.runtime.engine.units.templates import TemplateKind
 from eddyline.testing.clocks import MovedClock
 
 WORLD = """
@@ -77,7 +78,7 @@ def once_waiting(session: Session, act: Callable[[], object]) -> threading.Threa
 
     def watch() -> None:
         limit = time.monotonic() + 240
-        while not session.pipeline.kinds.templates.unit("traffic").waiting and time.monotonic() < limit:
+        while not session.pipeline.kinds.one(TemplateKind).unit("traffic").waiting and time.monotonic() < limit:
             time.sleep(0.001)
         act()
 
@@ -184,7 +185,7 @@ def test_a_restart_keeps_rows_and_the_index(tmp_path: Path) -> None:
     first = opened(checkpoint=str(tmp_path / "state"))
     first.push("packets", packets(1, 2, 3, 4))
     first.step()
-    unit = first.pipeline.kinds.templates.unit("traffic")
+    unit = first.pipeline.kinds.one(TemplateKind).unit("traffic")
     from eddyline.operators.template.blocks import Fields
 
     assert unit.standing.index is not None
@@ -192,7 +193,7 @@ def test_a_restart_keeps_rows_and_the_index(tmp_path: Path) -> None:
     first.stop()
     second = opened(checkpoint=str(tmp_path / "state"))
     assert second.request("n FROM traffic GROUP BY ()").to_pylist()[0]["n"] == 3
-    assert second.pipeline.kinds.templates.unit("traffic").standing.address_bits == (3,)
+    assert second.pipeline.kinds.one(TemplateKind).unit("traffic").standing.address_bits == (3,)
 
 
 def test_rows_at_the_far_edge_of_the_window_are_kept() -> None:
@@ -307,7 +308,7 @@ def test_a_template_that_goes_while_a_request_waits(rows: str) -> None:
 
         asking = threading.Thread(target=ask)
         asking.start()
-        template = session.pipeline.kinds.templates.unit("traffic")
+        template = session.pipeline.kinds.one(TemplateKind).unit("traffic")
         limit = time.monotonic() + 240
         while (not template.waiting or (rows == "read" and template.frontier is None)) and time.monotonic() < limit:
             time.sleep(0.001)

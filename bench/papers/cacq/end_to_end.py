@@ -22,6 +22,7 @@ import pyarrow as pa
 from bench.plots import bars
 from eddyline import Session
 from eddyline.language import parse_select
+from eddyline.runtime.engine.units.filters import FilterKind
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = 200_000
@@ -60,7 +61,7 @@ def run_filters(count: int) -> dict[str, float]:
         session.query(f"more{number}", text)
         # Parsing is part of `query`; it is measured apart and taken off.
         adding.append(process_time() - parsed - (parsed - began))
-    group = session.pipeline.filters["s"]
+    group = session.pipeline.kinds.one(FilterKind).units["s"].group
     size = group.nbytes / len(group)
     began = process_time()
     session.run(once=True)

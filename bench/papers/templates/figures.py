@@ -289,7 +289,7 @@ def storing(rows: int = 400_000, rounds: int = 25) -> Iterator[Line]:
         unit = session.pipeline.kinds.templates.unit("t")
         if plain:
             # The rows are stored for a port, and nothing is done with them.
-            unit.advance = lambda moment, outcome: None  # type: ignore[method-assign]
+            unit.advance = lambda end, outcome: None  # type: ignore[method-assign]
         session.push("r", whole)
         return session
 

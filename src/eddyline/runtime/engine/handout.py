@@ -130,9 +130,9 @@ class HandOut:
 
     # -- a slice
 
-    def deliver(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
+    def deliver(self, group: JoinGroup, members: Members, join_slice: JoinSlice, ranks: range, outcome: Outcome) -> int:
         """Run a group over a slice's new rows and hand out what it makes; returns how many combinations that are."""
-        made = self._deliver(group, members, moment, ranks, outcome)
+        made = self._deliver(group, members, join_slice, ranks, outcome)
         while self.crowds:
             crowd = self.crowds.pop()
             whose = self.whose(crowd.lowered.query)
@@ -142,23 +142,25 @@ class HandOut:
                 self.warn(whose, text)
         return made
 
-    def _deliver(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
+    def _deliver(
+        self, group: JoinGroup, members: Members, join_slice: JoinSlice, ranks: range, outcome: Outcome
+    ) -> int:
         schedule = self._schedule(group, members, len(ranks))
         if schedule is not None:
-            return self._strips(group, schedule, members, moment, ranks, outcome)
+            return self._strips(group, schedule, members, join_slice, ranks, outcome)
         if len(members) < self.tuning.sharing.many_queries:
-            return self._pieces(group, members, moment, ranks, outcome)
+            return self._pieces(group, members, join_slice, ranks, outcome)
         seating = self._seated(group, tuple(members.values()))
-        for strand in group.step(replace(moment, into=seating.into)):
+        for strand in group.step(replace(join_slice, into=seating.into)):
             for piece in strand:
                 seating.into.add(piece)
         self._worked(group)
         return self._hand_shares(seating, ranks, outcome)
 
-    def _pieces(self, group: JoinGroup, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome) -> int:
+    def _pieces(self, group: JoinGroup, members: Members, join_slice: JoinSlice, ranks: range, outcome: Outcome) -> int:
         """Each piece goes to all queries, and leaves, before the next is made."""
         reads, made = self._reads(members), 0
-        strands = group.step(replace(moment, reads=reads))
+        strands = group.step(replace(join_slice, reads=reads))
         if reads is not None:
             strands = [map(methodcaller("only", reads), strand) for strand in strands]
         whole = not all(query.takes_parts for query in members.values())
@@ -213,12 +215,18 @@ class HandOut:
         return self._schedules[group]
 
     def _strips(
-        self, group: JoinGroup, schedule: Schedule, members: Members, moment: JoinSlice, ranks: range, outcome: Outcome
+        self,
+        group: JoinGroup,
+        schedule: Schedule,
+        members: Members,
+        join_slice: JoinSlice,
+        ranks: range,
+        outcome: Outcome,
     ) -> int:
         by_slot = {query.slot: query for query in members.values()}
         made = 0
         now = perf_counter if self.responses is None else self.responses.clock.now
-        for portion in schedule.run(moment, now, partial(self._worked, group)):
+        for portion in schedule.run(join_slice, now, partial(self._worked, group)):
             queries = tuple(by_slot[slot] for slot in portion.slots)
             self._note_held(len(portion.rows))
             # Decided by the whole group, so that all results of a query go one way.

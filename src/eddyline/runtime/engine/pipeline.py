@@ -29,7 +29,6 @@ from eddyline.model.schema import Stream, Table
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.sharing.filter_group import FilterGroup
 from eddyline.operators.stream.gate import Census
 from eddyline.operators.stream.intake import DerivedIntake, Intake
 from eddyline.operators.stream.stream import StreamState
@@ -98,7 +97,8 @@ class Pipeline:
         self.gating.declare(stream)
         if self.handout.places is not None:
             self.handout.places.add(stream)
-        self.kinds.patterns.constrain(stream)
+        for kind in self.kinds.all:
+            kind.add_stream(stream)
 
     def drop_stream(self, name: str) -> None:
         """A stream that no query reads is gone."""
@@ -126,12 +126,7 @@ class Pipeline:
     @property
     def groups(self) -> dict[str, JoinGroup]:
         """The join groups, by signature."""
-        return {signature: unit.group for signature, unit in self.kinds.joins.units.items()}
-
-    @property
-    def filters(self) -> dict[str, FilterGroup]:
-        """Per stream the queries that only filter it."""
-        return {stream: unit.group for stream, unit in self.kinds.filters.units.items()}
+        return dict(chain.from_iterable(kind.groups() for kind in self.kinds.all))
 
     def timeline(self, streams: frozenset[str]) -> Timeline:
         """The timeline of units that read these streams; it exists while one of them does."""
@@ -172,7 +167,8 @@ class Pipeline:
         slot that it
         had, and those behind its subqueries get what the snapshot says of them."""
         if saved is not None:
-            self.kinds.copies.saved = saved
+            for kind in self.kinds.all:
+                kind.before_restore(saved)
         begun: list[BoundQuery] = []
         try:
             for maker in query.makers:
@@ -226,7 +222,8 @@ class Pipeline:
     def stop_query(self, name: str, stop: int | None) -> bool:
         """Drop a query at an instant: results up to it are still delivered, then it goes. Whether it has gone
         already."""
-        self.kinds.copies.release(name)
+        for kind in self.kinds.all:
+            kind.before_drop(name)
         self.queries[name].stop = stop
         if (stop is None and not self.derived.is_read(self.queries[name].query)) or self._has_passed(name):
             self.drop_query(name)
@@ -243,7 +240,8 @@ class Pipeline:
 
     def drop_query(self, name: str) -> None:
         """Remove a query at once; its undelivered results are discarded."""
-        self.kinds.copies.release(name)
+        for kind in self.kinds.all:
+            kind.before_drop(name)
         standing = self.queries.pop(name)
         self.triggers.forget(name)
         self.stopping.discard(name)
@@ -258,7 +256,10 @@ class Pipeline:
 
     def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
         """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
-        self.kinds.joins.replant(group, tree, orders)
+        group.config = replace(group.config, tree=tree, orders=group.config.orders if orders is None else orders)
+        group.plant(tree)
+        group.rebuild()
+        self.handout.changed(group)
 
     # -- an epoch
 

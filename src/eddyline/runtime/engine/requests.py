@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from eddyline.errors import UserError
 from eddyline.model.datatypes import TIMESTAMP
-from eddyline.model.template import Request
+from eddyline.model.template import Request, Template
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.template.answer import REQUEST
 from eddyline.operators.template.probes import of_requests
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.units.templates import TemplateUnit
+from eddyline.runtime.engine.units.templates import TemplateKind, TemplateUnit
 
 
 def is_ahead(pipeline: Pipeline, request: Request) -> bool:
@@ -33,7 +33,7 @@ def is_ahead(pipeline: Pipeline, request: Request) -> bool:
 
 
 def _unit(pipeline: Pipeline, name: str) -> TemplateUnit:
-    unit = pipeline.kinds.templates.units.get(name)
+    unit = pipeline.kinds.one(TemplateKind).units.get(name)
     if unit is None:
         raise UserError(
             f"template {name} has been dropped",
@@ -41,6 +41,11 @@ def _unit(pipeline: Pipeline, name: str) -> TemplateUnit:
             hint="create it again: CREATE TEMPLATE …",
         )
     return unit
+
+
+def templates(pipeline: Pipeline) -> list[Template]:
+    """The templates that can be asked."""
+    return [unit.template for unit in pipeline.kinds.one(TemplateKind).units.values()]
 
 
 def hold(pipeline: Pipeline, token: str, requests: Sequence[Request]) -> None:
@@ -51,7 +56,7 @@ def hold(pipeline: Pipeline, token: str, requests: Sequence[Request]) -> None:
 
 
 def release(pipeline: Pipeline, token: str) -> None:
-    for unit in pipeline.kinds.templates.units.values():
+    for unit in pipeline.kinds.one(TemplateKind).units.values():
         unit.wait(token, None)
 
 

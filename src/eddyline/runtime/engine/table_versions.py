@@ -128,7 +128,8 @@ class TableVersions:
 
     def _load(self, name: str) -> None:
         self._fill(name)
-        self._pipeline.kinds.joins.load(name)
+        for kind in self._pipeline.kinds.all:
+            kind.load_table(name)
 
     # -- what a checkpoint keeps
 

@@ -33,7 +33,7 @@ from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.engine.handout import HandOut
 from eddyline.runtime.engine.records.ranked import RankedRecords, between, ranked_records
 from eddyline.runtime.engine.supply import Supply
-from eddyline.runtime.engine.unit import Moment, Slice, Unit
+from eddyline.runtime.engine.unit import EpochEnd, Slice, Unit
 from eddyline.state.columns import Ints
 from eddyline.tuning import Tuning
 
@@ -134,12 +134,12 @@ class Timeline:
         for name, rows in released.items():
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
             self.supplies[name].state.store.tidy(len(rows.ts))
-        moment = Moment(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
+        end = EpochEnd(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
         if self._ranked:
             self._cut(self._ranked, self.next_rank)
             self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
         for unit in units:
-            unit.advance(moment, outcome)
+            unit.advance(end, outcome)
         # Not before all units have: copies take what others have put out.
         self.handout.part_with(outcome)
         self.closings.settle(self.frontier)

@@ -20,7 +20,7 @@ from eddyline.errors import UserError
 from eddyline.model.query import BoundQuery
 from eddyline.model.triggers import checked
 from eddyline.plan.promised import triggers_text
-from eddyline.runtime.engine.unit import Moment
+from eddyline.runtime.engine.unit import EpochEnd
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class PipelineTriggers:
 
     def rest(self) -> None:
         """Nothing comes in: units do what waits for that."""
-        moments: dict[frozenset[str], Moment] = {}
+        ends: dict[frozenset[str], EpochEnd] = {}
         for streams, timeline in self._pipeline.timelines.items():
             if timeline.frontier is not None:
                 released = {name: queue.released for name, queue in timeline.queues.items()}
-                moments[streams] = Moment(timeline.frontier, False, partial(_nothing_since, released))
+                ends[streams] = EpochEnd(timeline.frontier, False, partial(_nothing_since, released))
         for unit in self._pipeline.kinds.units():
-            if unit.streams in moments:
-                unit.rest(moments[unit.streams])
+            if unit.streams in ends:
+                unit.rest(ends[unit.streams])
 
 
 def _nothing_since(released: Mapping[str, int], source: str) -> tuple[int, Ints]:

@@ -6,7 +6,7 @@ Answer   A `Unit` answers one or many queries over a fixed set of streams. The p
          results to the outcome.
 
              Kind.stand ─► Standing in a Unit          once per query
-             Unit.take(slice), take(slice) … advance(moment), purge(now)      every epoch
+             Unit.take(slice), take(slice) … advance(end), purge(now)      every epoch
              Unit.snapshot / Unit.restore              checkpoints
 
 State    None here. A unit keeps what it cannot compute from the streams' stores, and gives it to the snapshot.
@@ -83,7 +83,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class EpochEnd:
     """The end of an epoch for a unit: all its rows below the frontier have been taken."""
 
     frontier: int
@@ -114,8 +114,8 @@ class UnitFigures:
     #: Edge -> its state and counts; edges of plans that the unit has left.
     edges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     earlier_edges: tuple[Mapping[str, Any], ...] = ()
-    #: Book of events -> what it holds and has done.
-    books: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: Figures of the kind's own, by their names in `--stats`: those of several units are put together.
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Unit(Protocol):
@@ -133,13 +133,13 @@ class Unit(Protocol):
     def take(self, part: Slice, outcome: Outcome) -> int:
         """Take the rows of a slice; returns about how many results they made, which sizes the next slice."""
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         """Give what the end of the epoch brings about."""
 
     def purge(self, now: int) -> None:
         """Rows still to come are at or after `now`: forget what none of them can use."""
 
-    def rest(self, moment: Moment) -> None:
+    def rest(self, end: EpochEnd) -> None:
         """Nothing comes in: do what waits for that."""
 
     def held(self) -> tuple[int, int]:
@@ -207,20 +207,3 @@ class Standing(Protocol):
 
     def shape(self, text: str) -> Part:
         """The plan as parts that can be drawn; `text` is what `plan` says."""
-
-
-class QueryKind(Protocol):
-    """One kind of query in one pipeline: a line in `units/kinds.py` registers it."""
-
-    #: Whether results of its queries leave as bundles where the driver takes bundles; otherwise each query has a list
-    #: in the outcome.
-    in_bundles: bool
-
-    @property
-    def units(self) -> Mapping[str, Unit]:
-        """The units of the kind, by a name of the kind's choice; those without queries are gone."""
-
-    def serves(self, query: BoundQuery) -> bool: ...
-
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> Standing:
-        """Put a query into its unit, which is made if it does not exist; the query sees the rows after `start`."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from eddyline.model.records.punctuation import KIND
 from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.unit import UnitFigures
+from eddyline.runtime.engine.units.kinds import KINDS
 from eddyline.runtime.figures.epoch_times import EpochTimes
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.figures.report import (
@@ -38,9 +40,18 @@ class Figure:
     of_units: bool = False
 
 
-#: Figures of single features by their names in `--stats`, in both engines: one line each.
+def _own(name: str, units: Sequence[UnitFigures]) -> dict[str, Any]:
+    """What the units of a kind say of themselves under a name."""
+    return {key: value for unit in units for key, value in unit.own.get(name, {}).items()}
+
+
+#: Figures of single features by their names in `--stats`, in both engines: one line each. Kinds of queries bring theirs.
 FURTHER: dict[str, Figure] = {
-    "patterns": Figure(lambda units: books(units), lambda a, b: _summed(a, b), of_units=True),
+    **{
+        name: Figure(partial(_own, name), merged, of_units=True)
+        for kind in KINDS
+        for name, merged in kind.figures.items()
+    },
     "zones_skipped": Figure(lambda units: sum(unit.zones_skipped for unit in units), lambda a, b: a + b, of_units=True),
     "zones_passed": Figure(lambda units: sum(unit.zones_passed for unit in units), lambda a, b: a + b, of_units=True),
     "conditions_avoided": Figure(
@@ -50,7 +61,6 @@ FURTHER: dict[str, Figure] = {
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "late_records": Figure(lambda pipeline: late_records(pipeline), lambda a, b: _added(a, b)),
     "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
-    "templates": Figure(lambda pipeline: templates(pipeline), lambda a, b: _together(a, b)),
     "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
     "results_held": Figure(lambda pipeline: pipeline.handout.peak_held, lambda a, b: max(a, b)),
     "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
@@ -89,35 +99,6 @@ def purged(pipeline: Pipeline) -> int:
     return sum(policy.purged for policy in policies if policy is not None)
 
 
-def templates(pipeline: Pipeline) -> dict[str, dict[str, Any]]:
-    """Per template the index that requests use now (address bits of each column, or its kind), and how many it has
-    answered."""
-    found = {}
-    for name, unit in pipeline.kinds.templates.units.items():
-        standing = unit.standing
-        bits = standing.address_bits
-        index = (
-            "+".join(map(str, bits)) + " bits"
-            if bits is not None
-            else unit.template.index
-            if standing.index is not None
-            else "scan"
-        )
-        found[name] = {"index": index, "answered": standing.answered}
-    return found
-
-
-def _together(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Templates of two shards: each tunes its own index, and answers its part of every request."""
-    found = {name: dict(figures) for name, figures in a.items()}
-    for name, figures in b.items():
-        mine = found.setdefault(name, dict(figures))
-        if mine["index"] != figures["index"] and figures["index"] not in mine["index"].split(", "):
-            mine["index"] = f"{mine['index']}, {figures['index']}"
-        mine["answered"] = max(mine["answered"], figures["answered"])
-    return found
-
-
 def dropped(pipeline: Pipeline) -> int:
     """New rows that joins have not stored because no result can have them."""
     policies = (group.policy(Punctuations) for group in pipeline.groups.values())
@@ -126,20 +107,6 @@ def dropped(pipeline: Pipeline) -> int:
 
 def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
     return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
-
-
-def books(units: Sequence[UnitFigures]) -> dict[str, dict[str, int]]:
-    """Per book of events what it holds and has done."""
-    return {name: dict(seen) for unit in units for name, seen in unit.books.items()}
-
-
-def _summed(a: Mapping[str, Mapping[str, int]], b: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    found = {name: dict(counts) for name, counts in a.items()}
-    for name, counts in b.items():
-        mine = found.setdefault(name, {})
-        for key, value in counts.items():
-            mine[key] = mine.get(key, 0) + value
-    return found
 
 
 def further(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, Any]:

@@ -254,7 +254,7 @@ class Planner:
         self._move(watch, migration)
         seconds = perf_counter() - began
         rebuilt = sum(kept.store.live for kept in watch.group.intermediates())
-        queries = list(self.pipeline.kinds.joins.units[signature].queries)
+        queries = _queries_of(watch.group)
         self.migrations.append(
             {
                 "epoch": self.pipeline.epochs, "queries": queries, "from": str(before), "to": str(after), "reason": migration.reason,
@@ -295,7 +295,7 @@ class Planner:
 
     def _note_refused(self, watch: PlannerWatch, reason: str) -> None:
         """Remember why another tree is not taken; the same tree of the same queries is one entry."""
-        queries = list(self.pipeline.kinds.joins.units[watch.lowered.signature].queries)
+        queries = _queries_of(watch.group)
         found = {"epoch": self.pipeline.epochs, "queries": queries, "tree": str(watch.choice.tree), "reason": reason}
         if not any(known["tree"] == found["tree"] and known["queries"] == queries for known in self.refused):
             self.refused.append(found)
@@ -367,6 +367,10 @@ def _largest(group: JoinGroup, position: int) -> Window | None:
         # Windows by time and by rows do not compare: what the store holds decides.
         return Unbounded()
     return Range(max(ranges)) if ranges else Rows(max(counts))
+
+
+def _queries_of(group: JoinGroup) -> list[str]:
+    return [member.query for member in group.bases[0].port.members.values()]
 
 
 __all__ = ["Planner", "PlannerWatch", "running_orders"]

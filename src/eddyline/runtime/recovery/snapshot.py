@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.timeline import Timeline
-from eddyline.runtime.engine.units.joins import partition_state
+from eddyline.runtime.engine.units.kinds import KINDS
 from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.store_snapshot import restore_store, saved_store, store_content
 from eddyline.runtime.recovery.waiting_snapshot import (
@@ -131,36 +131,9 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
 
 
 def pass_on(header: Header, here: Collection[str]) -> None:
-    """A job goes on with some of its queries: where a query that is gone has computed the results of a copy, the copy
-    gets its state."""
-    queries = header["queries"]
-    originals = {name: saved["state"]["copy"] for name, saved in queries.items() if "copy" in (saved["state"] or {})}
-    heirs: dict[str, str] = {}
-    for name, original in originals.items():
-        if name in here and original not in here:
-            heir = heirs.setdefault(original, name)
-            given = (
-                {key: queries[original][key] for key in ("slot", "state")}
-                if heir == name
-                else {"state": {"copy": heir}}
-            )
-            queries[name] = {**queries[name], **given}
-    if not heirs:
-        return
-    for store in header["stores"].values():
-        for members in store["lineage"].values():
-            members[:] = [[heirs.get(query, query), reference, slot] for query, reference, slot in members]
-    header["units"] |= {
-        partition_state(heir, reference): state
-        for original, heir in heirs.items()
-        for reference, state in _partitions(header["units"], original).items()
-    }
-
-
-def _partitions(units: Mapping[str, Any], query: str) -> dict[str, Any]:
-    """What was saved of the partitions of a query, by reference."""
-    start = partition_state(query, "")
-    return {name.removeprefix(start): state for name, state in units.items() if name.startswith(start)}
+    """A job goes on with some of its queries: those that need the state of a query that is gone get it."""
+    for kind in KINDS:
+        kind.pass_on(header, here)
 
 
 def waiting_blocks(header: Header) -> list[str]:
@@ -185,15 +158,9 @@ def block_content(header: Header, block: str) -> str:
         if content := gate_content(name, gate, block):
             return content
     for name, query in header["queries"].items():
-        # Aggregates have blocks; templates and streams of requests have a state without any.
-        state = query["state"] or {}
-        for held, what in ((state, "groups"), (state.get("ranked") or {}, "ranked groups")):
-            if "prefix" in held and (
-                block.startswith(held["prefix"]) or any(block == sealed for _, sealed, _ in held["blocks"])
-            ):
-                return f"{what} of query {name}"
-        if block in state.get("pending", ()):
-            return f"rows of query {name} that may still find a partner"
+        for kind in KINDS:
+            if content := kind.block_content(name, query["state"] or {}, block):
+                return content
     for name, lines in header.get("united", {}).items():
         if any(block == named for _, named in lines):
             return f"values that a part of stream {name} has finished"
@@ -246,8 +213,8 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
             pipeline.triggers.resume(query.name, saved["triggers"])
         if saved["stop"] is not None:
             pipeline.stop_query(query.name, saved["stop"])
-    # What comes from now on was not there when the snapshot was taken.
-    pipeline.kinds.copies.saved = {}
+    for kind in pipeline.kinds.all:
+        kind.after_restore()
     for unit in pipeline.kinds.units():
         unit.restore(
             {**header.get("units", {}), **{name: header["queries"][name]["state"] for name in unit.queries}}, load

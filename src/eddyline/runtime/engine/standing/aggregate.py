@@ -42,7 +42,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.runtime.engine.standing.finished_groups import FinishedGroups
 from eddyline.runtime.engine.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
 from eddyline.runtime.engine.standing.query import Registration, Released, linger
-from eddyline.runtime.engine.unit import Merging, Moment
+from eddyline.runtime.engine.unit import EpochEnd, Merging
 
 
 class AggregateQuery(LeavingQuery):
@@ -187,7 +187,7 @@ class AggregateQuery(LeavingQuery):
     def punctuations_out(self) -> int:  # type: ignore[override]
         return self._finished_groups
 
-    def finished(self, moment: Moment) -> list[pa.Table] | None:
+    def finished(self, end: EpochEnd) -> list[pa.Table] | None:
         if not self.query.announces:
             return None
         made, self.aggregation.closed = self.aggregation.closed or [], []

@@ -30,7 +30,7 @@ from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.engine.newest import NewestPlaces
 from eddyline.runtime.engine.standing.base import StandingBase
 from eddyline.runtime.engine.standing.crowd import Crowd
-from eddyline.runtime.engine.unit import Merging, Moment, Slice, Unit
+from eddyline.runtime.engine.unit import EpochEnd, Merging, Slice, Unit
 from eddyline.runtime.figures.analysis import join_lines
 from eddyline.runtime.figures.plan_text import plan_text
 from eddyline.state.columns import Ints
@@ -150,12 +150,12 @@ class StandingQuery(StandingBase):
         found = {} if purging is None else {"purge": purging.run_when}
         return found if self.propagation is None else {**found, "propagate": self.propagation.run_when}
 
-    def finished(self, moment: Moment) -> list[pa.Table] | None:
+    def finished(self, end: EpochEnd) -> list[pa.Table] | None:
         """The punctuations of its results that an epoch brings about; None: it puts out none."""
         if self.propagation is None:
             return None
-        linger(self.group, moment.frontier, moment.came)
-        return self.propagation.settle(moment.frontier, moment.came, self.stop)
+        linger(self.group, end.frontier, end.came)
+        return self.propagation.settle(end.frontier, end.came, self.stop)
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
         """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has only what it tells of

@@ -15,7 +15,7 @@ Limits   Aggregates with EMIT EVERY, of which one feeds a stream of changes: equ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,9 @@ from eddyline.operators.project import result_schema
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.standing.aggregate import AggregateQuery
 from eddyline.runtime.engine.standing.base import StandingBase
-from eddyline.runtime.engine.unit import Blocks, Load, Moment, Slice, UnitFigures
-from eddyline.runtime.engine.units.base import UnitBase
-from eddyline.runtime.engine.units.joins import JoinKind, JoinUnit, until
+from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.units.base import QueryKind, UnitBase
+from eddyline.runtime.engine.units.joins import JoinKind, JoinUnit, partition_state, until
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
@@ -78,7 +78,7 @@ class CopyUnit(UnitBase):
     def take(self, part: Slice, outcome: Outcome) -> int:
         return 0
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         made, standing = list(outcome.results[self.original]), self.standing
         made = made if standing.stop is None else until(standing.stop, made)
         standing.results += sum(len(table) for table in made)
@@ -97,24 +97,28 @@ class CopyUnit(UnitBase):
         return UnitFigures()
 
 
-class CopyKind:
-    in_bundles = False
+class CopyKind(QueryKind[CopyUnit]):
+    #: A copy takes what its original has made.
+    runs_last = True
 
-    def __init__(self, pipeline: Pipeline, joins: JoinKind) -> None:
-        self.pipeline = pipeline
-        self.joins = joins
-        self.units: dict[str, CopyUnit] = {}
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
         #: Of a pipeline that is being restored: what was saved of its queries.
-        self.saved: Mapping[str, Mapping[str, Any]] = {}
+        self._saved: Mapping[str, Mapping[str, Any]] = {}
 
-    def serves(self, query: BoundQuery) -> bool:
-        """A start is needed to know: `original_of` is asked."""
-        return False
+    def before_restore(self, saved: Mapping[str, Mapping[str, Any]]) -> None:
+        self._saved = saved
 
-    def original_of(self, query: BoundQuery, start: int) -> str | None:
+    def after_restore(self) -> None:
+        self._saved = {}
+
+    def serves(self, query: BoundQuery, start: int) -> bool:
+        return self._original_of(query, start) is not None
+
+    def _original_of(self, query: BoundQuery, start: int) -> str | None:
         """The query whose results are those of a query that begins at `start`; None: it computes them itself."""
-        if query.name in self.saved:
-            state = self.saved[query.name]["state"]
+        if query.name in self._saved:
+            state = self._saved[query.name]["state"]
             found = state.get("copy") if isinstance(state, Mapping) else None
             return None if found is None else str(found)
         if not _has_table(query):
@@ -124,7 +128,7 @@ class CopyKind:
                 isinstance(standing, AggregateQuery)
                 and standing.start == start
                 and standing.stop is None
-                and standing.name not in self.saved
+                and standing.name not in self._saved
             ):
                 other = standing.query
                 if (
@@ -136,15 +140,16 @@ class CopyKind:
         return None
 
     def _is_routed_alike(self, one: BoundQuery, other: BoundQuery) -> bool:
-        return self.joins.lowered(one).signature == self.joins.lowered(other).signature
+        joins = self.pipeline.kinds.one(JoinKind)
+        return joins.lowered(one).signature == joins.lowered(other).signature
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> CopiedQuery:
-        original = self.original_of(query, start)
+        original = self._original_of(query, start)
         assert original is not None
         unit = self.units[query.name] = CopyUnit(self, query, start, original)
         return unit.standing
 
-    def release(self, name: str) -> None:
+    def before_drop(self, name: str) -> None:
         """A query goes: if others are copies of it, the first of them takes its place."""
         copies = [unit for unit in self.units.values() if unit.original == name]
         original = self.pipeline.queries[name]
@@ -163,6 +168,31 @@ class CopyKind:
         self.pipeline.handout.changed(unit.group)
         for other in others:
             other.original = original.name
+
+    @classmethod
+    def pass_on(cls, header: dict[str, Any], here: Collection[str]) -> None:
+        """Where a query that is gone has computed the results of a copy, the copy gets its state."""
+        queries = header["queries"]
+        originals = {
+            name: saved["state"]["copy"] for name, saved in queries.items() if "copy" in (saved["state"] or {})
+        }
+        heirs: dict[str, str] = {}
+        for name, original in originals.items():
+            if name in here and original not in here:
+                heir = heirs.setdefault(original, name)
+                given = (
+                    {key: queries[original][key] for key in ("slot", "state")}
+                    if heir == name
+                    else {"state": {"copy": heir}}
+                )
+                queries[name] = {**queries[name], **given}
+        for store in header["stores"].values() if heirs else ():
+            for members in store["lineage"].values():
+                members[:] = [[heirs.get(query, query), reference, slot] for query, reference, slot in members]
+        for original, heir in heirs.items():
+            start = partition_state(original, "")
+            saved = {n.removeprefix(start): state for n, state in header["units"].items() if n.startswith(start)}
+            header["units"] |= {partition_state(heir, reference): state for reference, state in saved.items()}
 
 
 def _has_table(query: BoundQuery) -> bool:

@@ -24,8 +24,8 @@ from eddyline.plan.prepare import prepare
 from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.standing.base import StandingBase
-from eddyline.runtime.engine.unit import Blocks, Load, Moment, Slice, UnitFigures
-from eddyline.runtime.engine.units.base import UnitBase
+from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.figures.plan_text import plan_text
 from eddyline.runtime.figures.report import query_operator
 from eddyline.runtime.figures.response import Responses, SlotTimes
@@ -147,7 +147,7 @@ class FilterUnit(UnitBase):
                     outcome.results[name].append(piece)
         return sum(len(bundle.table) for bundle in bundles)
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         """A filter has answered every row when it came."""
 
     def in_portions(self, rows: int) -> bool:
@@ -168,15 +168,12 @@ class FilterUnit(UnitBase):
         )
 
 
-class FilterKind:
+class FilterKind(QueryKind[FilterUnit]):
+    """Its units have the names of their streams; the filters that use no zones are a unit of their own."""
+
     in_bundles = True
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        #: By stream; the filters that use no zones beside it.
-        self.units: dict[str, FilterUnit] = {}
-
-    def serves(self, query: BoundQuery) -> bool:
+    def serves(self, query: BoundQuery, start: int) -> bool:
         # Results that make a derived stream are not bundled with those of others, nor are those that tell which values
         # are finished.
         alone = query.settings.share == "off" or query.feeds is not None or query.settings.propagate != "off"

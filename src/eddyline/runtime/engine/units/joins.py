@@ -9,10 +9,10 @@ Reading  docs/operators/join.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.model.joining import Tree, joined_text
+from eddyline.model.joining import joined_text
 from eddyline.model.query import BoundQuery
 from eddyline.model.records.punctuation import KIND
 from eddyline.model.window import Rows
@@ -40,11 +40,12 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.ranges.implied import storing_windows
 from eddyline.plan.ranges.predsat import conjuncts_of
-from eddyline.plan.tree.tree_choice import Orders, positions_of
+from eddyline.plan.tree.tree_choice import positions_of
 from eddyline.runtime.engine.epoch import Outcome, punctuations_of
 from eddyline.runtime.engine.forgetting import drop_unwanted
 from eddyline.runtime.engine.standing.query import Registration, StandingQuery, standing_query
-from eddyline.runtime.engine.unit import Blocks, Load, Moment, Slice, UnitFigures
+from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.units.base import QueryKind
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -96,17 +97,17 @@ class JoinUnit:
             self.group, self.members, JoinSlice(part.fresh, rows_seen), part.span, outcome
         )
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         for query in self.members.values():
-            made = query.advance(moment.frontier, moment.closing, self.kind.pipeline.issues, moment.came)
+            made = query.advance(end.frontier, end.closing, self.kind.pipeline.issues, end.came)
             made = made if query.stop is None else until(query.stop, made)
             outcome.results[query.name].extend(made)
             self.kind.pipeline.handout.hold(sum(len(table) for table in made))
-            if (finished := query.finished(moment)) is not None:
+            if (finished := query.finished(end)) is not None:
                 outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
         # After the queries have looked at the rows.
         if (purging := self.group.policy(Punctuations)) is not None:
-            purging.settle(self.group, moment.frontier, moment.came, moment.closing)
+            purging.settle(self.group, end.frontier, end.came, end.closing)
         for partition in self.partitions:
             partition.sweep()
         self._version += bool(self.partitions)
@@ -114,10 +115,10 @@ class JoinUnit:
     def purge(self, now: int) -> None:
         self.group.purge(now)
 
-    def rest(self, moment: Moment) -> None:
+    def rest(self, end: EpochEnd) -> None:
         """Rows that no row to come can need are looked for."""
         if (purging := self.group.policy(Punctuations)) is not None:
-            purging.settle(self.group, moment.frontier, moment.came, closing=False, idle=True)
+            purging.settle(self.group, end.frontier, end.came, closing=False, idle=True)
 
     def held(self) -> tuple[int, int]:
         rows = size = 0
@@ -204,18 +205,30 @@ def _passing(port: Port) -> dict[str, float]:
     return {"rows_in": port.came, "rows_out": port.passed, "seconds": 0.0}
 
 
-class JoinKind:
-    in_bundles = False
+class JoinKind(QueryKind[JoinUnit]):
+    """Its units have the signatures of their joins as names."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        #: By signature.
-        self.units: dict[str, JoinUnit] = {}
+        super().__init__(pipeline)
         #: What the policies of several groups share.
         self.commons = Commons()
 
-    def serves(self, query: BoundQuery) -> bool:
+    def groups(self) -> Iterator[tuple[str, JoinGroup]]:
+        return ((signature, unit.group) for signature, unit in self.units.items())
+
+    def serves(self, query: BoundQuery, start: int) -> bool:
         return True
+
+    @classmethod
+    def block_content(cls, query: str, state: Mapping[str, Any], block: str) -> str | None:
+        for held, what in ((state, "groups"), (state.get("ranked") or {}, "ranked groups")):
+            if "prefix" in held and (
+                block.startswith(held["prefix"]) or any(block == sealed for _, sealed, _ in held["blocks"])
+            ):
+                return f"{what} of query {query}"
+        if block in state.get("pending", ()):
+            return f"rows of query {query} that may still find a partner"
+        return None
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> StandingQuery:
         lowered = self.lowered(query)
@@ -313,8 +326,7 @@ class JoinKind:
                 found[seat.source].changes = seat.source in self.pipeline.versions.tables
         return found
 
-    def load(self, table: str) -> None:
-        """A table has changed: the joins that read it read it anew."""
+    def load_table(self, table: str) -> None:
         for unit in self.units.values():
             if any(base.stream.is_table and base.stream.name == table for base in unit.group.bases.values()):
                 self._load_tables(unit.group)
@@ -330,14 +342,7 @@ class JoinKind:
                 base.stream.admit(rows, always, np.arange(len(rows)), None)
                 loaded = True
         if loaded:
-            self.replant(group, group.tree)
-
-    def replant(self, group: JoinGroup, tree: Tree, orders: Orders | None = None) -> None:
-        """Change a group's tree between two epochs; intermediate stores are built from the streams' stores."""
-        group.config = replace(group.config, tree=tree, orders=group.config.orders if orders is None else orders)
-        group.plant(tree)
-        group.rebuild()
-        self.pipeline.handout.changed(group)
+            self.pipeline.replant(group, group.tree)
 
 
 def until(stop: int, tables: list[pa.Table]) -> list[pa.Table]:

@@ -11,7 +11,7 @@ Reading  docs/operators/patterns.md
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,8 @@ from eddyline.plan.patterns.patterns import PatternPlan, explain_pattern, plan_p
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.newest import placed
 from eddyline.runtime.engine.standing.base import StandingBase
-from eddyline.runtime.engine.unit import Blocks, Load, Moment, Slice, UnitFigures
-from eddyline.runtime.engine.units.base import UnitBase
+from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
@@ -144,8 +144,8 @@ class PatternUnit(UnitBase):
             outcome.dead.setdefault(name, []).append(broken)
         return sum(m.matcher.candidates for m in self.members.values()) - before
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
-        for name, made in self.book.advance(moment.frontier).items():
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
+        for name, made in self.book.advance(end.frontier).items():
             outcome.results[name] += [self._placed(m) for m in made if len(m.table)]
             self.pipeline.handout.hold(sum(len(m.table) for m in made))
 
@@ -184,25 +184,31 @@ class PatternUnit(UnitBase):
             operators={self.name: {"rows_in": self.book.rows_in, "rows_out": results, "seconds": self.book.seconds}},
             stored={self.name: figures["peak_events_held"]},
             probes=figures["probes"],
-            books={self.name: figures},
+            own={"patterns": {self.name: figures}},
         )
 
 
-class PatternKind:
-    in_bundles = False
+def summed(a: Mapping[str, Mapping[str, int]], b: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """The books of two shards, count by count."""
+    found = {name: dict(counts) for name, counts in a.items()}
+    for name, counts in b.items():
+        mine = found.setdefault(name, {})
+        for key, value in counts.items():
+            mine[key] = mine.get(key, 0) + value
+    return found
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        self.units: dict[str, PatternUnit] = {}
 
-    def serves(self, query: BoundQuery) -> bool:
+class PatternKind(QueryKind[PatternUnit]):
+    figures: ClassVar = {"patterns": summed}
+
+    def serves(self, query: BoundQuery, start: int) -> bool:
         return query.pattern is not None
 
     def number(self, unit: PatternUnit) -> int:
         return list(self.units).index(unit.name)
 
-    def constrain(self, stream: Stream) -> None:
-        """The books that a stream's constraints ask for."""
+    def add_stream(self, stream: Stream) -> None:
+        """A stream with constraints has their books from the start."""
         for key in dict.fromkeys(found.book for found in stream.constraints):
             unit = self._unit(key, stream, self.pipeline.routes.book(key))
             # A book with rules takes rows without any query.

@@ -31,9 +31,9 @@ from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.standing.base import StandingBase
-from eddyline.runtime.engine.unit import Blocks, Load, Merging, Moment, Slice, UnitFigures
+from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Merging, Slice, UnitFigures
 from eddyline.runtime.engine.units.ahead import AheadRows
-from eddyline.runtime.engine.units.base import UnitBase
+from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.engine.units.templates import TemplateKind, TemplateUnit
 from eddyline.state.columns import Ints
 
@@ -108,7 +108,7 @@ class RequestsUnit(UnitBase):
         self._waiting.append((table.slice(begun), ts[begun:], home[begun:]))
         return len(ts)
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         asked, self._waiting = self._waiting, []
         self.ahead.trim(self.template.frontier)
         if sum(len(ts) for _, ts, _ in asked):
@@ -118,7 +118,7 @@ class RequestsUnit(UnitBase):
                 rows, np.concatenate([ts for _, ts, _ in asked]), np.concatenate([h for _, _, h in asked]), outcome
             )
             self.query.seconds += perf_counter() - began
-        self.template.read_by(self.asking.name, moment.frontier)
+        self.template.read_by(self.asking.name, end.frontier)
 
     def _answer(self, rows: pa.Table, instants: Ints, home: npt.NDArray[np.bool_], outcome: Outcome) -> None:
         if self.query.stop is not None:
@@ -220,20 +220,14 @@ class RequestsUnit(UnitBase):
         )
 
 
-class RequestsKind:
-    in_bundles = False
+class RequestsKind(QueryKind[RequestsUnit]):
+    """Its units have the names of their streams of requests."""
 
-    def __init__(self, pipeline: Pipeline, templates: TemplateKind) -> None:
-        self.pipeline = pipeline
-        self.templates = templates
-        #: By name.
-        self.units: dict[str, RequestsUnit] = {}
-
-    def serves(self, query: BoundQuery) -> bool:
+    def serves(self, query: BoundQuery, start: int) -> bool:
         return isinstance(query, BoundRequests)
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> RequestsQuery:
         assert isinstance(query, BoundRequests) and query.asking is not None
-        template = self.templates.unit(query.asking.template.name)
+        template = self.pipeline.kinds.one(TemplateKind).unit(query.asking.template.name)
         unit = self.units[query.name] = RequestsUnit(self, query, query.asking, template, start)
         return unit.query

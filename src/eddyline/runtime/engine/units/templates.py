@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,8 @@ from eddyline.plan.template_text import template_text
 from eddyline.plan.tree.budget import index_costs
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.standing.base import StandingBase
-from eddyline.runtime.engine.unit import Blocks, Load, Moment, Slice, UnitFigures
-from eddyline.runtime.engine.units.base import UnitBase
+from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ class TemplateUnit(UnitBase):
     def take(self, part: Slice, outcome: Outcome) -> int:
         return 0
 
-    def advance(self, moment: Moment, outcome: Outcome) -> None:
-        self.frontier = moment.frontier
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
+        self.frontier = end.frontier
         self.standing.after_epoch()
 
     def held(self) -> tuple[int, int]:
@@ -219,19 +219,37 @@ class TemplateUnit(UnitBase):
                     "rows_out": standing.answered,
                     "seconds": self.query.seconds,
                 }
-            }
+            },
+            own={"templates": {self.template.name: {"index": self._index_text(), "answered": standing.answered}}},
         )
 
+    def _index_text(self) -> str:
+        """The index that requests use now: address bits of each column, or its kind."""
+        bits = self.standing.address_bits
+        if bits is not None:
+            return "+".join(map(str, bits)) + " bits"
+        return self.template.index if self.standing.index is not None else "scan"
 
-class TemplateKind:
-    in_bundles = False
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        #: By name.
-        self.units: dict[str, TemplateUnit] = {}
+def figures_together(
+    a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The templates of two shards: each tunes its own index, and answers its part of every request."""
+    found = {name: dict(figures) for name, figures in a.items()}
+    for name, figures in b.items():
+        mine = found.setdefault(name, dict(figures))
+        if mine["index"] != figures["index"] and figures["index"] not in mine["index"].split(", "):
+            mine["index"] = f"{mine['index']}, {figures['index']}"
+        mine["answered"] = max(mine["answered"], figures["answered"])
+    return found
 
-    def serves(self, query: BoundQuery) -> bool:
+
+class TemplateKind(QueryKind[TemplateUnit]):
+    """Its units have the names of their templates."""
+
+    figures: ClassVar = {"templates": figures_together}
+
+    def serves(self, query: BoundQuery, start: int) -> bool:
         return isinstance(query, BoundTemplate)
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> TemplateQuery:

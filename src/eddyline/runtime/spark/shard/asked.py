@@ -19,7 +19,7 @@ from eddyline.errors import EddylineError
 from eddyline.model.template import Request
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.requests import answer_parts, hold, is_ahead, release
+from eddyline.runtime.engine.requests import answer_parts, hold, is_ahead, release, templates
 
 
 class ShardAsked:
@@ -66,8 +66,8 @@ class ShardAsked:
         from eddyline.language.requests.asked import bind_asks
 
         catalog = Catalog()
-        for unit in self.pipeline.kinds.templates.units.values():
-            catalog.add(unit.template)
+        for template in templates(self.pipeline):
+            catalog.add(template)
         asked = self.waiting[token]
         found = bind_asks(asked["requests"], None, catalog)
         return [replace(request, as_of=instant) for request, instant in zip(found, asked["instants"], strict=True)]
