@@ -26,6 +26,9 @@ from tests.removable_jobs import JOBS
 
 PACKAGE = Path(eddyline.__file__).parent
 SCRIPT = Path(__file__).with_name("removable_jobs.py")
+COMMANDS = "cli/__main__.py"
+GRAMMAR = "language/grammar/grammar.py"
+KINDS = "runtime/engine/units/kinds.py"
 REGISTRY = "operators/join/registry.py"
 
 
@@ -68,10 +71,83 @@ FEATURES = {
         ("operators/join/sharing",),
         {REGISTRY: ("from eddyline.operators.join.sharing.", "shared_probes", "last_probes")},
     ),
+    "patterns": Feature(
+        (
+            "operators/pattern",
+            "kernels/patterns",
+            "plan/patterns",
+            "language/binding/bind_event.py",
+            "language/binding/disjuncts.py",
+            "language/grammar/events.py",
+            "runtime/engine/units/patterns.py",
+            "connectors/bpmn.py",
+            "cli/plans/constraints.py",
+        ),
+        {
+            KINDS: ("from eddyline.runtime.engine.units.patterns", "PatternKind"),
+            GRAMMAR: ("from eddyline.language.grammar.events", '"EVENT"', '"constraints"'),
+            "language/derived/derive.py": ("from eddyline.language.binding.bind_event", "Event:"),
+            "language/job.py": ("from eddyline.language.binding.bind_event", "CreateConstraints:"),
+            "plan/prepare.py": ("(lambda query: query.pattern",),
+            COMMANDS: ('"constraints",',),
+        },
+        jobs=("patterns",),
+    ),
+    "templates": Feature(
+        (
+            "operators/template",
+            "kernels/requests",
+            "plan/index_choice/templates.py",
+            "plan/template_text.py",
+            "language/requests",
+            "language/grammar/asking.py",
+            "runtime/engine/requests.py",
+            "runtime/engine/units/templates.py",
+            "runtime/engine/units/requests.py",
+            "runtime/engine/units/ahead.py",
+            "runtime/embedded/asked.py",
+            "runtime/embedded/requesting.py",
+            "runtime/spark/shard/asked.py",
+            "runtime/spark/job/asking.py",
+            "runtime/control/answers.py",
+            "connectors/results/request_files.py",
+            "cli/running/request.py",
+            "cli/lab",
+        ),
+        {
+            KINDS: (
+                "from eddyline.runtime.engine.units.requests",
+                "from eddyline.runtime.engine.units.templates",
+                "RequestsKind",
+                "TemplateKind",
+            ),
+            GRAMMAR: ("from eddyline.language.grammar.asking", '"REQUEST"', '"template"', '"requests"'),
+            "language/job.py": ("from eddyline.language.requests.", "CreateTemplate:", "CreateRequests:", "Ask:"),
+            "plan/prepare.py": ("(lambda query: isinstance(query, BoundTemplate",),
+            COMMANDS: ('"request",', '"lab",'),
+        },
+    ),
+    "ranking": Feature(
+        (
+            "operators/ranking",
+            "runtime/engine/standing/ranked.py",
+            "runtime/engine/standing/ranked_state.py",
+            "runtime/engine/standing/ranked_living.py",
+            "runtime/engine/standing/followed.py",
+        ),
+        {
+            "runtime/engine/standing/forms.py": (
+                "(lambda query: query.living is not None and query.ranking",
+                "(lambda query: query.ranking is not None",
+                "(lambda query: query.followed",
+            )
+        },
+        jobs=("ranking",),
+    ),
     "dashboard": Feature(
         ("dashboard", "cli/running/dashboard.py", "cli/running/top.py"),
         {
-            "cli/__main__.py": ('"dashboard"', '"top"'),
+            COMMANDS: ('"dashboard"', '"top"'),
             "cli/run.py": (
                 "from eddyline.cli.running.dashboard",
                 "add_dashboard_options(",

@@ -22,9 +22,6 @@ from eddyline.connectors.memory import Rows
 from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
 from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
 from eddyline.language import Job, parse_body
-from eddyline.language.requests.ask_shapes import Shapes
-from eddyline.language.requests.asked import bind_asks
-from eddyline.language.requests.templates import request_stream
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.model.query import BoundQuery
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.dashboard.server import Server
+    from eddyline.language.requests.ask_shapes import Shapes
     from eddyline.runtime.embedded.driver import EmbeddedDriver
     from eddyline.runtime.engine.pipeline import Pipeline
 
@@ -201,7 +199,8 @@ class Session:
                 clock=clock,
             )
         self._statements = Statements(self.job, self._runner)
-        self._shapes = Shapes()
+        #: Texts of requests that were read before.
+        self._shapes: Shapes | None = None
 
     # -- saying what there is
 
@@ -280,6 +279,9 @@ class Session:
         named: dict[str, tuple[str, Position | None]] = {
             role: (column, None) for role, column in roles.items() if column is not None
         }
+        # What only requests need is loaded with the first of them.
+        from eddyline.language.requests.templates import request_stream
+
         asking = request_stream(stream, self.job.catalog.template(template), named, None)
         self.job.catalog.add(asking)
         self._runner.declare(stream, given)
@@ -297,6 +299,11 @@ class Session:
             as_of: The instant, for texts without AS OF.
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
         """
+        # What only requests need is loaded with the first of them.
+        from eddyline.language.requests.ask_shapes import Shapes
+        from eddyline.language.requests.asked import bind_asks
+
+        self._shapes = self._shapes or Shapes()
         texts = list(text) if isinstance(text, Iterable) and not isinstance(text, str | bytes) else [text]
         found = bind_asks(texts, as_of, self.job.catalog, self._shapes)
         tables = self._runner.request(found, timeout)

@@ -36,7 +36,6 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request, RequestStream, Template
 from eddyline.plan.prepare import check, explanation, notices
-from eddyline.plan.template_text import request_text, template_text
 from eddyline.runtime.front.own_functions import provide
 from eddyline.runtime.front.workflows import workflow_rules
 from eddyline.session import Session
@@ -175,6 +174,8 @@ class Shell:
             case ExplainRequest(query):
                 self.say(explanation(query, self._sources))
             case ExplainTemplate(template, request):
+                from eddyline.plan.template_text import request_text, template_text
+
                 self.say(template_text(template) if request is None else request_text(template, request))
             case Template() as template:
                 self._templates[template.name] = render(statement)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eddyline.errors import EddylineError, Unsupported
 from eddyline.language.binding.bind import bind_settings, bind_sink, bind_stream, bind_table
@@ -40,10 +40,8 @@ from eddyline.language.syntax import (
     Explain,
     HeraldStatement,
     Punctuate,
-    Select,
     Set,
     Statement,
-    Union,
 )
 from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.patterns.constraint import ConstraintSet, Rule
@@ -170,6 +168,13 @@ class Job:
 
     def apply(self, statement: Statement) -> Applied:
         """Carries out one statement; an error leaves everything as it was."""
+        if binder := _BINDERS.get(type(statement)):
+            made = binder(self, statement)
+            if isinstance(made, Request):
+                self.asked.append(made)
+            else:
+                self.catalog.add(made)
+            return made
         match statement:
             case CreateStream():
                 return self._add(bind_stream(statement, self.catalog))
@@ -185,15 +190,6 @@ class Job:
             case CreateQuery():
                 self.catalog.check_free("query", statement.name, statement.position)
                 return self.query(statement.name, statement.select, bind_settings(statement.options, self.settings))
-            case CreateTemplate():
-                return self._add(bind_template(statement, self.settings, self.catalog))
-            case CreateRequests():
-                return self._add(bind_requests(statement, self.catalog))
-            case Ask():
-                self.asked.append(bind_ask(statement, self.catalog))
-                return self.asked[-1]
-            case CreateConstraints():
-                return self._add(bind_constraints(statement, self.catalog, self.settings, self.workflows))
             case CreatePunctuation():
                 return self._add(bind_punctuation(statement, self.catalog))
             case CreateFunction():
@@ -217,7 +213,7 @@ class Job:
                 return self._set(statement)
             case Explain():
                 return self._explain(statement)
-            case Select() | Union() | Event():
+            case _:
                 word = "EVENT" if isinstance(statement, Event) else "SELECT"
                 hint = f"CREATE QUERY name AS {word} …"
                 raise Unsupported(
@@ -279,7 +275,7 @@ class Job:
 
     def _explain(self, statement: Explain) -> ExplainRequest | ExplainTemplate:
         if isinstance(statement.target, Ask):
-            request = bind_ask(statement.target, self.catalog)
+            request = _BINDERS[Ask](self, statement.target)
             return ExplainTemplate(self.catalog.template(request.template), request)
         if isinstance(statement.target, str) and (
             statement.kind == "template" or self.catalog.is_template(statement.target)
@@ -292,6 +288,15 @@ class Job:
         explained = ExplainRequest(query, statement.analyze)
         self.explains.append(explained)
         return explained
+
+
+#: Statements of single features -> what carries them out.
+_BINDERS: dict[type[Statement], Callable[[Job, Any], Any]] = {
+    CreateTemplate: lambda job, said: bind_template(said, job.settings, job.catalog),
+    CreateRequests: lambda job, said: bind_requests(said, job.catalog),
+    Ask: lambda job, said: bind_ask(said, job.catalog),
+    CreateConstraints: lambda job, said: bind_constraints(said, job.catalog, job.settings, job.workflows),
+}
 
 
 def bind_script(text: str, settings: Settings | None = None, workflows: Workflows | None = None) -> Job:

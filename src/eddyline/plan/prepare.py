@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from eddyline.errors import PlanProblem
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.plan.lower import Lowered, lower
 from eddyline.plan.rewrite import rewrite
@@ -16,7 +17,6 @@ from eddyline.plan.tree.tree_choice import choose, choose_tree, positions_of, qu
 from eddyline.plan.verify import verify, warnings_of
 
 if TYPE_CHECKING:
-    from eddyline.plan.patterns.patterns import PatternPlan
     from eddyline.plan.shape import Part
 
 #: More would fit a stamp, but no search for a tree.
@@ -55,14 +55,18 @@ def _endings(query: BoundQuery, sources: Sources) -> dict[str, str]:
     return {**implied_line(query, times_of(sources)), **promise_line(query, sources)}
 
 
-def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
-    """The plan of an EVENT query under the constraints that its stream has now."""
-    # What only patterns, pictures or explanations need is loaded with the first of them.
-    from eddyline.plan.patterns.patterns import plan_pattern, rules_for
+#: Queries that are not planned by rules and join trees -> the module that plans them: its `check`, `notices` and
+#: `explanation` are called. It is loaded with the first such query.
+_PLANNERS: tuple[tuple[Callable[[BoundQuery], bool], str], ...] = (
+    (lambda query: query.pattern is not None, "eddyline.plan.patterns.patterns"),
+    (lambda query: isinstance(query, BoundTemplate | BoundRequests), "eddyline.plan.template_text"),
+)
 
-    assert query.pattern is not None
-    stream = (sources or {}).get(query.pattern.book.stream)
-    return plan_pattern(query, rules_for(query.pattern.book, stream.constraints if isinstance(stream, Stream) else ()))
+
+def _planner(query: BoundQuery) -> Any:
+    """The module that plans a query; None: rules and join trees do."""
+    found = next((module for serves, module in _PLANNERS if serves(query)), None)
+    return None if found is None else import_module(found)
 
 
 def check(query: BoundQuery, sources: Sources | None = None) -> None:
@@ -70,13 +74,11 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
     for maker in query.makers:
         check(maker, sources)
     _check_propagation(query)
-    if query.pattern is not None:
-        pattern_plan(query, sources)
-        return
-    if type(query) is BoundQuery:
-        # Templates and streams of requests have laws of their own.
+    if (planner := _planner(query)) is not None:
+        planner.check(query, sources)
+    else:
         verify(query)
-    prepare_tree(query, sources)
+        prepare_tree(query, sources)
 
 
 def _check_propagation(query: BoundQuery) -> None:
@@ -98,23 +100,17 @@ def _check_propagation(query: BoundQuery) -> None:
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """What is worth knowing about a query and those behind its subqueries, one line each."""
-    if isinstance(query, BoundTemplate | BoundRequests):
-        # Requests go when they have been answered, and a template keeps its window.
-        return []
     # Several queries behind one outer join say the same.
     inner = list(dict.fromkeys(line for maker in query.makers for line in notices(maker, sources)))
-    if query.pattern is None:
-        return inner + warnings_of(query, sources)
-    from eddyline.plan.patterns.patterns import warnings_of_pattern
-
-    return inner + warnings_of_pattern(pattern_plan(query, sources))
+    planner = _planner(query)
+    return inner + (warnings_of(query, sources) if planner is None else planner.notices(query, sources))
 
 
 def shape(query: BoundQuery, sources: Sources, text: str) -> Part:
     """The plan of a query as it would be answered if it ran alone, to be drawn; `text` is its explanation."""
     from eddyline.plan.shape import query_shape, text_shape
 
-    if query.pattern is not None or type(query) is not BoundQuery:
+    if _planner(query) is not None:
         return text_shape(query.name, text, {reference.source for reference in query.streams}, query.name)
     lowered = prepare(query)
     return query_shape(lowered, positions_of(qualified(lowered, choose(lowered, sources)).tree, lowered))
@@ -125,14 +121,7 @@ def explanation(query: BoundQuery, sources: Sources) -> str:
     made = {maker.feeds.name: maker.feeds for maker in query.makers if maker.feeds is not None}
     texts = []
     for part in (*query.makers, query):
-        plan = (
-            explained(prepare(part), {**sources, **made}) if part.pattern is None else _explained_pattern(part, sources)
-        )
+        planner = _planner(part)
+        plan = explained(prepare(part), {**sources, **made}) if planner is None else planner.explanation(part, sources)
         texts.append(plan if part is query else f"{plan}\n")
     return "\n".join(texts)
-
-
-def _explained_pattern(query: BoundQuery, sources: Sources) -> str:
-    from eddyline.plan.patterns.patterns import explain_pattern
-
-    return explain_pattern(pattern_plan(query, sources))

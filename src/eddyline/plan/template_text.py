@@ -13,7 +13,7 @@ from eddyline.model.expressions.expression import conjunction
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate, Request, RequestStream, Template
 from eddyline.model.window import span_text
-from eddyline.plan.prepare import explanation
+from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.tree.statistics import Sources
 
 if TYPE_CHECKING:
@@ -97,10 +97,21 @@ def requests_text(asking: RequestStream) -> str:
     return "\n".join(lines)
 
 
-def plan_text(query: BoundQuery, relations: Sources) -> str:
-    """How a query of any kind would be answered, as text."""
-    if isinstance(query, BoundTemplate) and query.template is not None:
-        return template_text(query.template)
-    if isinstance(query, BoundRequests) and query.asking is not None:
+# -- called by `plan/prepare.py`
+
+
+def check(query: BoundQuery, sources: Sources | None) -> None:
+    prepare_tree(query, sources)
+
+
+def notices(query: BoundQuery, sources: Sources | None) -> list[str]:
+    """Requests go when they have been answered, and a template keeps its window."""
+    return []
+
+
+def explanation(query: BoundQuery, sources: Sources | None) -> str:
+    if isinstance(query, BoundRequests):
+        assert query.asking is not None
         return requests_text(query.asking)
-    return explanation(query, relations)
+    assert isinstance(query, BoundTemplate) and query.template is not None
+    return template_text(query.template)

@@ -9,9 +9,9 @@ from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
 from eddyline.language import bind_script
 from eddyline.model.query import BoundQuery
+from eddyline.plan.prepare import explanation
 from eddyline.plan.rewrite import rewrite
 from eddyline.plan.shards.shares import books_of, declared_rates, route_all
-from eddyline.plan.template_text import plan_text
 from eddyline.runtime.front.workflows import workflow_rules
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             for trace in rewrite(query)[1]:
                 if trace.changed:
                     print(trace)
-        print(plan_text(query, {**job.catalog.streams, **job.catalog.tables}))
+        print(explanation(query, {**job.catalog.streams, **job.catalog.tables}))
         if routing is not None:
             print(routing.routings[query.name].explain())
         print()

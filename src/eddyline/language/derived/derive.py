@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from eddyline.errors import BindingProblem, Position
 from eddyline.language.binding.bind import bind_query
@@ -31,6 +32,11 @@ from eddyline.model.expressions.expression import Expression
 from eddyline.model.query import BoundQuery, UnnestedTable
 from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream, Table
 from eddyline.settings import Settings
+
+#: Queries of a form of their own -> what binds them.
+_BINDERS: dict[type[Body], Callable[[str, Any, Settings, Catalog], BoundQuery]] = {
+    Event: bind_event,
+}
 
 
 def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:
@@ -104,7 +110,7 @@ class _Derivation:
 
     def query(self, name: str, body: Body) -> BoundQuery:
         if isinstance(body, Event):
-            return bind_event(name, body, self.settings, self.catalog)
+            return _BINDERS[Event](name, body, self.settings, self.catalog)
         if isinstance(body, Union):
             with self.names(body.named):
                 whole = self.derived(body)

@@ -23,6 +23,7 @@ from eddyline.language.own_functions import read_function
 from eddyline.language.records.heralds import read_herald
 from eddyline.language.records.punctuations import read_punctuate, read_punctuation
 from eddyline.language.syntax import (
+    Ask,
     Body,
     ColumnDefinition,
     CreateDerived,
@@ -70,18 +71,11 @@ _FOREIGN_CLAUSES = {
 }
 
 
-def read_request(reader: StatementReader) -> Statement:
-    """A statement; of a request the word REQUEST may be left out. A column may have that name."""
-    if reader.at("REQUEST") and not reader.at("REQUEST", "FROM") and not reader.at("REQUEST", ","):
-        return read_statement(reader)
-    return _ended(reader, read_ask(reader))
-
-
 def read_statement(reader: StatementReader) -> Statement:
-    return _ended(reader, _statement(reader, reader.position))
+    return ended(reader, _statement(reader, reader.position))
 
 
-def _ended(reader: StatementReader, statement: Statement) -> Statement:
+def ended(reader: StatementReader, statement: Statement) -> Statement:
     if reader.next.kind != "end":
         _refuse_foreign_clause(reader)
         reader.fail("expected ; or the end")
@@ -109,18 +103,20 @@ def _statement(reader: StatementReader, start: Position) -> Statement:
         analyze = reader.take("ANALYZE")
         if reader.take("TEMPLATE"):
             return Explain(reader.name("the name of a template"), analyze, "template", start)
-        if reader.take("REQUEST"):
-            return Explain(read_ask(reader), analyze, "template", start)
-        if reader.at_any("SELECT", "WITH") or (reader.at("EVENT") and _event_follows(reader)):
+        if word := reader.at_any(*_ASKING):
+            reader.take(word)
+            return Explain(_ASKING[word](reader), analyze, "template", start)
+        if reader.at_any("SELECT", "WITH") or (reader.at_any(*_BODIES) and _body_follows(reader)):
             return Explain(_body(reader), analyze, "query", start)
         return Explain(reader.name("the name of a query, or SELECT"), analyze, "query", start)
-    if reader.take("REQUEST"):
-        return read_ask(reader)
+    if word := reader.at_any(*_ASKING):
+        reader.take(word)
+        return _ASKING[word](reader)
     if reader.take("PUNCTUATE"):
         return read_punctuate(reader, start)
     if reader.take("HERALD"):
         return read_herald(reader, start)
-    if reader.at_any("SELECT", "EVENT", "WITH"):
+    if reader.at_any("SELECT", "WITH", *_BODIES):
         return _body(reader)
     if word := reader.at_any("INSERT", "UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE"):
         raise Unsupported(
@@ -129,15 +125,15 @@ def _statement(reader: StatementReader, start: Position) -> Statement:
     reader.fail("expected a statement", hint=_STATEMENTS)
 
 
-def _event_follows(reader: StatementReader) -> bool:
-    """Whether EVENT begins a query here, and is not the name of one."""
+def _body_follows(reader: StatementReader) -> bool:
+    """Whether a word as EVENT begins a query here, and is not the name of one."""
     return reader.tokens[reader.index + 1].kind != "end"
 
 
 def _body(reader: StatementReader) -> Body:
     """What CREATE QUERY … AS takes."""
-    if reader.at("EVENT"):
-        return read_event(reader, lambda r: _list(r, _item))
+    if word := reader.at_any(*_BODIES):
+        return _BODIES[word](reader)
     first, start = reader.index, reader.position
     named = _named_queries(reader)
     parts = [_select(reader)]
@@ -206,16 +202,12 @@ def _create(reader: StatementReader, start: Position) -> Statement:
         return CreateQuery(name, _body(reader), options, start)
     if kind == "punctuation":
         return read_punctuation(reader, name, start)
-    if kind == "constraints":
-        return read_constraints(reader, name, start, _options)
     if kind == "sink":
         reader.expect("FOR", hint="CREATE SINK name FOR query | ALL WITH (…)")
         query = None if reader.take("ALL") else reader.name("the name of a query, or ALL")
         return CreateSink(name, query, _options(reader), start)
-    if kind == "template":
-        return read_template(reader, name, start, _options(reader), _select)
-    if kind == "requests":
-        return read_requests(reader, name, start, partial(_columns, kind=kind, name=name), _options)
+    if kind in _CREATED:
+        return _CREATED[kind](reader, name, start)
     if kind == "function":
         return read_function(reader, name, start, partial(_columns, kind=kind, name=name), _options)
     if kind == "stream" and reader.at_any("AS", "WITH"):
@@ -233,6 +225,24 @@ def _create(reader: StatementReader, start: Position) -> Statement:
     columns = _columns(reader, kind, name)
     made = CreateStream if kind == "stream" else CreateTable
     return made(name, columns, _options(reader), start)
+
+
+#: What begins a query beside SELECT and WITH -> what reads it.
+_BODIES: dict[str, Callable[[StatementReader], Body]] = {
+    "EVENT": lambda reader: read_event(reader, lambda r: _list(r, _item)),
+}
+#: What begins a statement that asks a template -> what reads the rest.
+_ASKING: dict[str, Callable[[StatementReader], Ask]] = {
+    "REQUEST": lambda reader: read_ask(reader),
+}
+#: What single features let one create -> what reads the rest of the statement after the name.
+_CREATED: dict[str, Callable[[StatementReader, str, Position], Statement]] = {
+    "constraints": lambda reader, name, start: read_constraints(reader, name, start, _options),
+    "template": lambda reader, name, start: read_template(reader, name, start, _options(reader), _select),
+    "requests": lambda reader, name, start: read_requests(
+        reader, name, start, partial(_columns, kind="requests", name=name), _options
+    ),
+}
 
 
 def _columns(reader: StatementReader, kind: str, name: str) -> tuple[ColumnDefinition, ...]:

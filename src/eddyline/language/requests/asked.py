@@ -13,15 +13,24 @@ from datetime import datetime
 
 from eddyline.errors import SyntaxProblem
 from eddyline.language.catalog import Catalog
-from eddyline.language.grammar.grammar import read_request, read_statement
+from eddyline.language.grammar.asking import read_ask
+from eddyline.language.grammar.grammar import ended, read_statement
 from eddyline.language.parse import readers_of
 from eddyline.language.requests.ask_shapes import Shapes
 from eddyline.language.requests.templates import bind_ask
-from eddyline.language.syntax import Ask
+from eddyline.language.syntax import Ask, Statement
+from eddyline.language.text.reader import StatementReader
 from eddyline.model.expressions.coercion import micros_of
 from eddyline.model.template import Request
 
 _FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …]"
+
+
+def _read_first(reader: StatementReader) -> Statement:
+    """The first statement: of a request the word REQUEST may be left out. A column may have that name."""
+    if reader.at("REQUEST") and not reader.at("REQUEST", "FROM") and not reader.at("REQUEST", ","):
+        return read_statement(reader)
+    return ended(reader, read_ask(reader))
 
 
 def parse_asks(text: str) -> list[Ask]:
@@ -32,7 +41,7 @@ def parse_asks(text: str) -> list[Ask]:
     """
     found = []
     for number, reader in enumerate(readers_of(text)):
-        statement = read_statement(reader) if number else read_request(reader)
+        statement = read_statement(reader) if number else _read_first(reader)
         if not isinstance(statement, Ask):
             raise SyntaxProblem("expected requests only", hint=_FORM, position=getattr(statement, "position", None))
         found.append(statement)

@@ -16,10 +16,12 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.patterns.constraint import ConstraintSet, EventBook, Rules, added_up
 from eddyline.model.patterns.pattern import Disjunct, EventPattern, Failing
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
 from eddyline.model.window import span_text
 from eddyline.operators.pattern.config import PatternConfig
 from eddyline.plan.patterns.failing import failing_of
 from eddyline.plan.patterns.satisfy import Conflict, DisjunctShape, conflict_of
+from eddyline.plan.tree.statistics import Sources
 
 
 @dataclass(frozen=True)
@@ -145,3 +147,25 @@ def explain_pattern(plan: PatternPlan) -> str:
     if changed:
         lines.append("set: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
     return "\n".join(lines)
+
+
+# -- called by `plan/prepare.py`
+
+
+def pattern_plan(query: BoundQuery, sources: Sources | None) -> PatternPlan:
+    """The plan of an EVENT query under the constraints that its stream has now."""
+    assert query.pattern is not None
+    stream = (sources or {}).get(query.pattern.book.stream)
+    return plan_pattern(query, rules_for(query.pattern.book, stream.constraints if isinstance(stream, Stream) else ()))
+
+
+def check(query: BoundQuery, sources: Sources | None) -> None:
+    pattern_plan(query, sources)
+
+
+def notices(query: BoundQuery, sources: Sources | None) -> list[str]:
+    return warnings_of_pattern(pattern_plan(query, sources))
+
+
+def explanation(query: BoundQuery, sources: Sources | None) -> str:
+    return explain_pattern(pattern_plan(query, sources))

@@ -22,7 +22,6 @@ from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import BoundTemplate, RequestStream, Template
 from eddyline.plan.prepare import check, notices
-from eddyline.plan.template_text import request_text
 from eddyline.runtime.front.own_functions import provide
 from eddyline.runtime.front.runner import Runner
 from eddyline.settings import EXPERIMENT, Settings
@@ -178,7 +177,11 @@ class Statements:
 
     def _explain_template(self, explained: ExplainTemplate) -> str:
         found = self.runner.explain(explained.template.standing)
-        return found if explained.request is None else request_text(explained.template, explained.request)
+        if explained.request is None:
+            return found
+        from eddyline.plan.template_text import request_text
+
+        return request_text(explained.template, explained.request)
 
     def _drop(self, dropped: Dropped) -> None:
         if dropped.kind in ("query", "template", "requests"):

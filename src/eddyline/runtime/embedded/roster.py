@@ -13,7 +13,7 @@ Limits   A record that cannot be carried out, for whatever reason, is refused as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eddyline.connectors.base import Sink
 from eddyline.errors import CheckpointProblem, UserError
@@ -25,11 +25,9 @@ from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.control.answers import AnswerFolder
 from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
 from eddyline.runtime.control.control_fold import Fold
 from eddyline.runtime.control.control_record import Record
-from eddyline.runtime.embedded.asked import EmbeddedRequests
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.engine.epoch import punctuations_of
 from eddyline.runtime.engine.pipeline import Pipeline
@@ -37,6 +35,9 @@ from eddyline.runtime.engine.unit import Standing
 from eddyline.runtime.figures.memory import without_collection
 from eddyline.runtime.recovery.catalog_text import punctuation_text, written_catalog
 from eddyline.runtime.recovery.snapshot import pass_on, saved_queries
+
+if TYPE_CHECKING:
+    from eddyline.runtime.embedded.asked import EmbeddedRequests
 
 #: What a session wants for itself of a query: called with the query once it stands, gives further sinks.
 Own = Callable[[Standing], Iterable[Sink]]
@@ -78,8 +79,8 @@ class EmbeddedRoster:
         #: Queries that have been dropped: start and stop.
         self._dropped: dict[str, tuple[int | None, int | None]] = {}
         self._refused: dict[str, str] = {}
-        #: Requests of other processes.
-        self.asked = None if control is None else EmbeddedRequests(job, pipeline, AnswerFolder(control.folder))
+        #: Requests of other processes; None: no request has come.
+        self.asked: EmbeddedRequests | None = None
 
     def be_controlled(self, control: ControlFolder) -> None:
         """From now on records in this folder are carried out; the job had none."""
@@ -225,10 +226,19 @@ class EmbeddedRoster:
             self.control.fold(self.applied, self.folded, self._refused)
             self._unfolded = 0
 
+    def _answer(self, record: Record) -> None:
+        if self.asked is None:
+            # What only requests need is loaded with the first of them.
+            from eddyline.runtime.control.answers import AnswerFolder
+            from eddyline.runtime.embedded.asked import EmbeddedRequests
+
+            assert self.control is not None
+            self.asked = EmbeddedRequests(self.job, self.pipeline, AnswerFolder(self.control.folder))
+        self.asked.take(record)
+
     def _carry_out(self, record: Record) -> None:
         if record["op"] == "request":
-            assert self.asked is not None
-            self.asked.take(record)
+            self._answer(record)
             return
         change = apply_record(self.job, record)
         if change.triggers is not None:

@@ -20,7 +20,6 @@ from eddyline.connectors.files.files import open_source, read_table
 from eddyline.connectors.memory import MemorySource, Rows
 from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.connectors.results.outbox import Outbox
-from eddyline.connectors.results.request_files import write_requests
 from eddyline.connectors.results.results_folder import needed_places
 from eddyline.connectors.results.sinks import CallbackSink, open_sink
 from eddyline.errors import BindingProblem, UserError
@@ -31,20 +30,17 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, Request
-from eddyline.plan.prepare import shape
+from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
-from eddyline.plan.template_text import plan_text
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
-from eddyline.runtime.embedded.requesting import answered
 from eddyline.runtime.embedded.roster import EmbeddedRoster
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.requests import answers
 from eddyline.runtime.engine.unit import Standing
 from eddyline.runtime.figures.report import Report
 from eddyline.runtime.front.runner import Handle, Observer
@@ -307,6 +303,9 @@ class EmbeddedRunner:
         self._refuse_inside("requests are answered between two epochs")
         driver = self.driver
         self.step_pending()
+        # What only requests need is loaded with the first of them.
+        from eddyline.runtime.embedded.requesting import answered
+
         return answered(driver, requests, timeout, self._thread is not None, self._has_waiting, self._clock)
 
     def _has_waiting(self) -> bool:
@@ -362,7 +361,7 @@ class EmbeddedRunner:
     def explain(self, query: BoundQuery) -> str:
         if self._driver is not None and query.name in self._driver.pipeline.queries:
             return self._driver.pipeline.queries[query.name].plan(self._driver.pipeline)
-        return plan_text(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+        return explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
         text = self.explain(query)
@@ -389,6 +388,9 @@ class EmbeddedRunner:
     def _answer_asked(self) -> None:
         """Answer the REQUEST statements of the job as the run ends; each run writes the answers anew."""
         if self.job.asked and self._driver is not None:
+            from eddyline.connectors.results.request_files import write_requests
+            from eddyline.runtime.engine.requests import answers
+
             self.answered = answers(self._driver.pipeline, self.job.asked)
             if self._out is not None:
                 write_requests(self._out, self.answered)

@@ -38,10 +38,9 @@ from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.model.window import PartitionedRows, Rows
-from eddyline.plan.prepare import shape
+from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.shards.decided import finished_line
-from eddyline.plan.template_text import plan_text
 from eddyline.runtime.control.control_fold import is_first
 from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.figures.report import Report, query_operator
@@ -332,7 +331,7 @@ class SparkRunner:
     # -- looking in
 
     def explain(self, query: BoundQuery) -> str:
-        plan = plan_text(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+        plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
         others = [other for other in self.job.queries if other.name != query.name]
         routing = planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name]
         times = {stream.name: stream.time for stream in self.job.catalog.streams.values()}

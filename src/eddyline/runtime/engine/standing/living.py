@@ -43,8 +43,7 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather
 from eddyline.runtime.engine.standing.aggregate import AggregateQuery
 from eddyline.runtime.engine.standing.leaving import at_or_after
-from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery, StandingQuery
-from eddyline.runtime.engine.standing.ranked import RankedAggregate
+from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
 from eddyline.state.columns import Ints
 
@@ -287,15 +286,6 @@ class LivingAggregate(AggregateQuery):
         for at in range(len(self.out)):
             gone = arrays_of(read(f"out-{at}"))
             self.out[at] = [(gone["name"], gone["time"])] if len(gone["name"]) else []
-
-
-class RankedLiving(LivingAggregate, RankedAggregate):
-    """The first groups of a partition, of an aggregate of live rows."""
-
-
-def living_query(given: Registration) -> StandingQuery:
-    kind = LivingAggregate if given.query.ranking is None else RankedLiving
-    return kind(given)
 
 
 def _plain(values: pa.Array, missing: int) -> Ints:

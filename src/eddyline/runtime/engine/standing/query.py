@@ -210,36 +210,3 @@ class SelectQuery(RowsQuery):
 
     def table(self, rows: Combinations, issues: Issues) -> pa.Table:
         return self.projection.table(rows, issues)
-
-
-def standing_query(given: Registration) -> StandingQuery:
-    """The standing form of a query with a join group."""
-    query = given.query
-    if query.living is not None:
-        from eddyline.runtime.engine.standing.living import living_query
-
-        return living_query(given)
-    if query.ranking is not None:
-        # What only some queries need is loaded with the first of them.
-        from eddyline.runtime.engine.standing.ranked import RankedAggregate, RankedQuery
-
-        if query.is_aggregate:
-            return RankedAggregate(given)
-        return RankedQuery(given)
-    if query.followed:
-        from eddyline.runtime.engine.standing.followed import FollowedQuery
-
-        return FollowedQuery(given)
-    if query.is_aggregate:
-        from eddyline.runtime.engine.standing.aggregate import AggregateQuery
-
-        return AggregateQuery(given)
-    if query.keeping is not None and query.keeping.kind == "pushed":
-        from eddyline.runtime.engine.standing.living import PushedRows
-
-        return PushedRows(given)
-    if query.keeping is not None:
-        from eddyline.runtime.engine.standing.keeping import KeepingQuery
-
-        return KeepingQuery(given)
-    return SelectQuery(given)

@@ -43,7 +43,8 @@ from eddyline.plan.ranges.predsat import conjuncts_of
 from eddyline.plan.tree.tree_choice import positions_of
 from eddyline.runtime.engine.epoch import Outcome, punctuations_of
 from eddyline.runtime.engine.forgetting import drop_unwanted
-from eddyline.runtime.engine.standing.query import Registration, StandingQuery, standing_query
+from eddyline.runtime.engine.standing.forms import standing_query
+from eddyline.runtime.engine.standing.query import Registration, StandingQuery
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind
 from eddyline.state.columns import Ints
