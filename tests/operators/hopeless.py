@@ -17,7 +17,7 @@ class Hopeless(JoinPolicy):
     def __init__(self) -> None:
         self.left_out = 0
 
-    def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
+    def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
         for origin, (one, rows) in enumerate(zip(node.inputs, fresh, strict=True)):
             if rows is not None and isinstance(one, StreamInput):
                 mark = node.steps(origin, node.orders[origin])[0].probe_keys[0][1]

@@ -215,39 +215,39 @@ class JoinGroup:
 
     # -- an epoch
 
-    def step(self, moment: JoinSlice) -> list[Strand]:
+    def step(self, join_slice: JoinSlice) -> list[Strand]:
         """Complete combinations of a slice: one strand per input of the root that has new rows, in the order of newest
         rows, made as it is
         asked for; what a policy has taken is not among them."""
         if isinstance(self.root, StreamInput):
-            rows = self.root.fresh(*moment.range_of(self.root.port.source))
+            rows = self.root.fresh(*join_slice.range_of(self.root.port.source))
             return [iter([rows])] if len(rows) else []
         made: dict[int, Combinations] = {}
         for node, kept in self.nodes:
             began = perf_counter()
-            new = [self._fresh(one, moment, made) for one in node.inputs]
+            new = [self._fresh(one, join_slice, made) for one in node.inputs]
             if kept is None:
-                strands = node.strands([rows and sorted_by_age(rows) for rows in new], moment, False)
+                strands = node.strands([rows and sorted_by_age(rows) for rows in new], join_slice, False)
             else:
                 output = NodeOutput(kept)
-                node.pass_on(list(node.produce(new, moment, True)), output, moment)
+                node.pass_on(list(node.produce(new, join_slice, True)), output, join_slice)
                 if output.parts:
                     made[id(kept)] = concatenate(output.parts)
             node.counters.seconds += perf_counter() - began
-        return [_put_out(self.root, strand, moment) for strand in strands]
+        return [_put_out(self.root, strand, join_slice) for strand in strands]
 
     def schedule(self, settings: Settings) -> Schedule | None:
         """How to work the group off in portions: the first `schedule` of a policy that is not None."""
         found = (policy.schedule(self, settings) for policy in self.policies)
         return next((schedule for schedule in found if schedule is not None), None)
 
-    def _fresh(self, one: Input, moment: JoinSlice, made: Mapping[int, Combinations]) -> Combinations | None:
+    def _fresh(self, one: Input, join_slice: JoinSlice, made: Mapping[int, Combinations]) -> Combinations | None:
         if isinstance(one, NodeInput):
             return made.get(id(one))
         assert isinstance(one, StreamInput)
-        if one.stream.is_table or one.port.source not in moment.fresh:
+        if one.stream.is_table or one.port.source not in join_slice.fresh:
             return None
-        return one.fresh(*moment.fresh[one.port.source])
+        return one.fresh(*join_slice.fresh[one.port.source])
 
     def purge(self, frontier: int) -> None:
         for _, kept in self.nodes:
@@ -277,14 +277,14 @@ class JoinGroup:
                 yield kept
 
 
-def _put_out(root: JoinNode, strand: Strand, moment: JoinSlice) -> Strand:
+def _put_out(root: JoinNode, strand: Strand, join_slice: JoinSlice) -> Strand:
     """A strand as far as policies let it go, in the order of newest rows; the time that it takes is counted."""
     while True:
         began = perf_counter()
         output = NodeOutput(None)
         made = list(strand) if root.parts_rows else [part for part in (next(strand, None),) if part is not None]
         if made:
-            root.pass_on(made, output, moment)
+            root.pass_on(made, output, join_slice)
         root.counters.seconds += perf_counter() - began
         if not made:
             return

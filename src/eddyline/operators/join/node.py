@@ -101,11 +101,11 @@ class JoinNode:
 
     # -- the points at which policies are asked
 
-    def admitted(self, fresh: Fresh, moment: JoinSlice) -> Fresh:
+    def admitted(self, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
         """The new rows that every policy lets through."""
         self.counters.rows_in += sum(len(rows) for rows in fresh if rows is not None)
         for policy in self._admitting:
-            fresh = policy.admit(self, fresh, moment)
+            fresh = policy.admit(self, fresh, join_slice)
         return fresh
 
     def routed(self, origin: int, rows: Combinations) -> Iterable[tuple[Combinations, Order]]:
@@ -131,10 +131,10 @@ class JoinNode:
         for policy in self._observing:
             policy.observed(self, origin, step, probed, produced)
 
-    def pass_on(self, made: list[Combinations], output: NodeOutput, moment: JoinSlice) -> None:
+    def pass_on(self, made: list[Combinations], output: NodeOutput, join_slice: JoinSlice) -> None:
         """Put out what the node has made, as far as policies let it go."""
         for policy in self._telling:
-            made = policy.tell(self, made, output, moment)
+            made = policy.tell(self, made, output, join_slice)
         if output.kept is None:
             output.parts += made
         elif made:
@@ -142,25 +142,25 @@ class JoinNode:
 
     # -- an epoch
 
-    def produce(self, fresh: Fresh, moment: JoinSlice, keeps: bool) -> Iterator[Combinations]:
+    def produce(self, fresh: Fresh, join_slice: JoinSlice, keeps: bool) -> Iterator[Combinations]:
         """All combinations whose newest row is among the fresh ones and that no policy holds back.
 
         Args:
             keeps: the combinations are stored, so they need the instant at which they die.
         """
-        for strand in self.strands(fresh, moment, keeps):
+        for strand in self.strands(fresh, join_slice, keeps):
             yield from strand
 
-    def strands(self, fresh: Fresh, moment: JoinSlice, keeps: bool) -> list[Iterator[Combinations]]:
+    def strands(self, fresh: Fresh, join_slice: JoinSlice, keeps: bool) -> list[Iterator[Combinations]]:
         """The same apart by the input that the newest row is of: each is made as it is asked for."""
-        admitted = enumerate(self.admitted(fresh, moment))
+        admitted = enumerate(self.admitted(fresh, join_slice))
         return [
-            self._strand(origin, rows, moment, keeps) for origin, rows in admitted if rows is not None and len(rows)
+            self._strand(origin, rows, join_slice, keeps) for origin, rows in admitted if rows is not None and len(rows)
         ]
 
-    def _strand(self, origin: int, rows: Combinations, moment: JoinSlice, keeps: bool) -> Iterator[Combinations]:
+    def _strand(self, origin: int, rows: Combinations, join_slice: JoinSlice, keeps: bool) -> Iterator[Combinations]:
         for part, order in self.routed(origin, rows):
-            yield from self._extend(part, origin, self.steps(origin, order), 0, moment, keeps)
+            yield from self._extend(part, origin, self.steps(origin, order), 0, join_slice, keeps)
 
     @property
     def parts_rows(self) -> bool:
@@ -182,7 +182,7 @@ class JoinNode:
             yield aged(made.ids, self.bases, made)
 
     def _extend(
-        self, rows: Combinations, origin: int, steps: list[ProbeStep], at: int, moment: JoinSlice, keeps: bool
+        self, rows: Combinations, origin: int, steps: list[ProbeStep], at: int, join_slice: JoinSlice, keeps: bool
     ) -> Iterator[Combinations]:
         if at == len(steps):
             self.counters.rows_out += len(rows)
@@ -192,9 +192,9 @@ class JoinNode:
         if step.input >= len(self.inputs):
             made = rows.take(self.verification.holds(step.conditions[0], rows))
             self.observe(origin, step.input, len(rows), len(made))
-            yield from self._extend(made, origin, steps, at + 1, moment, keeps)
+            yield from self._extend(made, origin, steps, at + 1, join_slice, keeps)
             return
-        whole = self.probe(origin, at, at + 1 == len(steps), step, rows, moment)
+        whole = self.probe(origin, at, at + 1 == len(steps), step, rows, join_slice)
         begin = 0
         while begin < len(rows):
             # The first rows of a scan meet every stored row, as far as is known.
@@ -220,11 +220,11 @@ class JoinNode:
                     continue
                 if len(rows.ids) + len(self.inputs[step.input].references) < self.total:
                     self.counters.partials += len(made)
-                yield from self._extend(made, origin, steps, at + 1, moment, keeps)
+                yield from self._extend(made, origin, steps, at + 1, join_slice, keeps)
             self.observe(origin, step.input, probed, produced)
 
     def probe(
-        self, origin: int, at: int, is_last: bool, step: ProbeStep, rows: Combinations, moment: JoinSlice
+        self, origin: int, at: int, is_last: bool, step: ProbeStep, rows: Combinations, join_slice: JoinSlice
     ) -> Probe:
         """What a step is about to do for some rows."""
         one = self.inputs[step.input]
@@ -234,7 +234,7 @@ class JoinNode:
             if step.probe_keys
             else limits
         )
-        return Probe(origin, at, is_last, step, rows, hashes, limits, floors, moment)
+        return Probe(origin, at, is_last, step, rows, hashes, limits, floors, join_slice)
 
     def _made(self, probe: Probe, modes: Modes | None, keeps: bool) -> Iterator[Combinations]:
         """The combinations of a probe, in portions where they are many."""
@@ -258,7 +258,7 @@ class JoinNode:
 
     def _still_read(self, probe: Probe) -> Combinations:
         """The rows of a probe, without references that nothing looks at once they are in a complete combination."""
-        reads, step = probe.moment.reads, probe.step
+        reads, step = probe.join_slice.reads, probe.step
         if reads is None or not probe.is_last or len(self.references) < self.total or step.verify or step.conditions:
             return probe.rows
         return probe.rows.only(reads)
@@ -270,7 +270,7 @@ class JoinNode:
             numbers: combinations have the numbers of their pairs among their ids; every pair is then in a cell that is
             not skipped.
         """
-        one, rows_seen = self.inputs[probe.step.input], probe.moment.rows_seen
+        one, rows_seen = self.inputs[probe.step.input], probe.join_slice.rows_seen
         if grid is None:
             return self.verification.join(
                 one, self._still_read(probe), pairs.left, pairs.right, probe.step, rows_seen, keeps

@@ -49,7 +49,7 @@ class Portion:
 class Schedule:
     """Works a group off in portions, which are handed out before the slice is done."""
 
-    def run(self, moment: JoinSlice, now: Callable[[], float], worked: Callable[[], None]) -> Iterator[Portion]:
+    def run(self, join_slice: JoinSlice, now: Callable[[], float], worked: Callable[[], None]) -> Iterator[Portion]:
         """`now` is the clock by which costs are measured; `worked` is called after every piece of probing."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class JoinPolicy:
 
     # -- an epoch
 
-    def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
+    def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
         """The new rows, per input of the node, that are worth probing now."""
         return fresh
 
@@ -113,7 +113,7 @@ class JoinPolicy:
         """What one probe step did: `step` is the input or condition, `probed` and `produced` count rows."""
 
     def tell(
-        self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice
+        self, node: JoinNode, made: list[Combinations], output: NodeOutput, join_slice: JoinSlice
     ) -> list[Combinations]:
         """What the node has made in this slice: a policy may leave some of it out and add what it left out earlier.
         What is returned is put

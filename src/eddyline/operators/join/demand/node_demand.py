@@ -119,7 +119,7 @@ class NodeDemand:
     def _tries(self, new: Fresh, novelty: Novelty) -> bool:
         """What is held back cannot be looked at: a few rows are tried out instead."""
         self._is_trying = True
-        made, factor = self.weighing.tried(new, novelty.moment)
+        made, factor = self.weighing.tried(new, novelty.join_slice)
         self._is_trying = False
         whole = self.resuming.joined(made)
         return self.weighing.weigh(whole, len(whole) * factor, self._rows, novelty)

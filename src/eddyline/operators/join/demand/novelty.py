@@ -19,7 +19,7 @@ from eddyline.operators.join.join_slice import JoinSlice
 
 @dataclass(slots=True)
 class Novelty:
-    moment: JoinSlice
+    join_slice: JoinSlice
     #: The earliest time of a new row: a combination that is dead by then is not wanted any more.
     low: int
     #: The latest time of a new row.
@@ -32,20 +32,20 @@ class Novelty:
     aged: set[int] = field(default_factory=set)
 
     @staticmethod
-    def of(moment: JoinSlice, bases: Iterable[StreamInput]) -> Novelty | None:
+    def of(join_slice: JoinSlice, bases: Iterable[StreamInput]) -> Novelty | None:
         """None: the slice has no new row for the group."""
         times, first = [], []
         for base in bases:
-            start, stop = moment.range_of(base.port.source)
+            start, stop = join_slice.range_of(base.port.source)
             if stop > start and not base.stream.is_table:
                 ends = np.array([start, stop - 1])
                 times += base.store.at("ts", ends).tolist()
                 first.append(base.least_stamp(start))
-        return Novelty(moment, min(times), max(times), min(first)) if times else None
+        return Novelty(join_slice, min(times), max(times), min(first)) if times else None
 
     def range_of(self, one: Input) -> tuple[int, int]:
         if isinstance(one, StreamInput):
-            return (0, 0) if one.stream.is_table else self.moment.range_of(one.port.source)
+            return (0, 0) if one.stream.is_table else self.join_slice.range_of(one.port.source)
         return self.added.get(id(one), (0, 0))
 
     def new_among(self, one: Input, rows: Combinations | None) -> Combinations | None:

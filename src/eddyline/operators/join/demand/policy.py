@@ -47,7 +47,7 @@ class Demand(JoinPolicy):
         self._earlier: list[dict[str, Any]] = []
         #: Of the slice at hand, for groups with inner nodes; None: it has no new row for them.
         self._novelty: Novelty | None = None
-        self._moment: JoinSlice | None = None
+        self._join_slice: JoinSlice | None = None
 
     def planted(self, group: JoinGroup) -> None:
         mode, tuning = self.settings.jit, self.settings.tuning.demand
@@ -68,14 +68,14 @@ class Demand(JoinPolicy):
                 node, kept, siblings, targets, mode, tuning, self.admissions.get(node), self.zones
             )
 
-    def _new(self, node: JoinNode, moment: JoinSlice) -> Novelty | None:
-        if self._moment is not moment:
-            self._moment = moment
-            self._novelty = Novelty.of(moment, node.bases.values()) if self.demands else None
+    def _new(self, node: JoinNode, join_slice: JoinSlice) -> Novelty | None:
+        if self._join_slice is not join_slice:
+            self._join_slice = join_slice
+            self._novelty = Novelty.of(join_slice, node.bases.values()) if self.demands else None
         return self._novelty
 
-    def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
-        novelty = self._new(node, moment)
+    def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
+        novelty = self._new(node, join_slice)
         if novelty is not None and node in self.demands:
             return self.demands[node].begin(fresh, novelty)
         if novelty is not None:
@@ -92,9 +92,9 @@ class Demand(JoinPolicy):
         return self.demands[node].mode(probe) if node in self.demands and self._novelty is not None else None
 
     def tell(
-        self, node: JoinNode, made: list[Combinations], output: NodeOutput, moment: JoinSlice
+        self, node: JoinNode, made: list[Combinations], output: NodeOutput, join_slice: JoinSlice
     ) -> list[Combinations]:
-        novelty = self._new(node, moment)
+        novelty = self._new(node, join_slice)
         if novelty is None or node not in self.demands:
             return made
         self.demands[node].finish(made, output, novelty)

@@ -60,7 +60,7 @@ class Resuming:
                 if admit is not None:
                     rows = admit(origin, rows)
                     sift = self._sift_of(origin)
-                pieces += meeting.gather(origin, rows, novelty.low, novelty.moment.rows_seen, bars, sift)
+                pieces += meeting.gather(origin, rows, novelty.low, novelty.join_slice.rows_seen, bars, sift)
             start, stop = novelty.range_of(self.node.inputs[origin])
             if stop > start:
                 bars[origin] = start
@@ -92,7 +92,7 @@ class Resuming:
                 self._waking[condition] = Gathering(
                     self.node, condition.opposite, (order_from(self.node, condition.opposite),)
                 )
-            waking, rows_seen = self._waking[condition], novelty.moment.rows_seen
+            waking, rows_seen = self._waking[condition], novelty.join_slice.rows_seen
             waking.counters = Counters()
             known = [condition]
             if can_wake_pairs(self.node, condition):
@@ -123,7 +123,7 @@ class Resuming:
         one = self.node.inputs[origin]
         ids = alive_ids(one, self.node.bases)
         rows = Combinations(one.expand(ids), ids, ids, one.deaths(ids), one.lineage(ids))
-        found = meeting.gather(origin, rows, novelty.low, novelty.moment.rows_seen)
+        found = meeting.gather(origin, rows, novelty.low, novelty.join_slice.rows_seen)
         self._charge(meeting.counters, 0)
         return found
 

@@ -37,14 +37,14 @@ class Weighing:
         self.conditions = conditions
         self.tuning = tuning
 
-    def tried(self, new: Fresh, moment: JoinSlice) -> tuple[list[Combinations], float]:
+    def tried(self, new: Fresh, join_slice: JoinSlice) -> tuple[list[Combinations], float]:
         """What is made of a few new rows if nothing is held back, and by which factor all new rows are more. To be
         called while the policy
         holds nothing back."""
         node = self.node
         mine, node.counters = node.counters, Counters()
         few: Fresh = [None if rows is None else rows.take(spread(len(rows), self.tuning.sample)) for rows in new]
-        made = list(node.produce(few, moment, True))
+        made = list(node.produce(few, join_slice, True))
         node.counters = mine
         tried = sum(len(part) for part in few if part is not None)
         return made, sum(len(part) for part in new if part is not None) / max(tried, 1)

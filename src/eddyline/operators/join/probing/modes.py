@@ -56,7 +56,7 @@ class Probe:
     hashes: Ints
     limits: Ints
     floors: Ints
-    moment: JoinSlice
+    join_slice: JoinSlice
     #: Whether pairs that a policy has found, or taken, are of use; not where a schedule finds them strip by strip.
     takes_pairs: bool = True
 

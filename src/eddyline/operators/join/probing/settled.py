@@ -65,7 +65,7 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
     counters.conditions_avoided += untested * len(tests)
     step.pairs_per_row = max(len(found) / max(len(rows), 1), step.pairs_per_row / 2)
     made = _combined(one, rows, counts, found, keeps)
-    return node.verification.wanted(node.verification.in_windows(made, one.references, probe.moment.rows_seen))
+    return node.verification.wanted(node.verification.in_windows(made, one.references, probe.join_slice.rows_seen))
 
 
 def _combined(one: Input, rows: Combinations, counts: Ints, found: Ints, keeps: bool) -> Combinations:

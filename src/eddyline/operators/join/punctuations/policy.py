@@ -69,7 +69,7 @@ class Punctuations(JoinPolicy):
 
     # -- new rows
 
-    def admit(self, node: JoinNode, fresh: Fresh, moment: JoinSlice) -> Fresh:
+    def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
         if not self.closings.speaks or self._group is None:
             return fresh
         _, chains = self._begun(self._group)

@@ -92,9 +92,9 @@ class SharedSchedule(Schedule):
         self._wanted_below = [0, 0]
         self._releases = [one.port.releases for one in self.inputs]
 
-    def run(self, moment: JoinSlice, now: Callable[[], float], worked: Callable[[], None]) -> Iterator[Portion]:
+    def run(self, join_slice: JoinSlice, now: Callable[[], float], worked: Callable[[], None]) -> Iterator[Portion]:
         began = perf_counter()
-        rows = self._rows(moment)
+        rows = self._rows(join_slice)
         if not len(rows.stamps):
             return
         plain = self.is_plain = self._is_plain(rows)
@@ -130,14 +130,14 @@ class SharedSchedule(Schedule):
         self.node.counters.seconds += perf_counter() - began
         assert not queues.done[0] - queues.done[-1], "every batch has been through every window"
 
-    def _rows(self, moment: JoinSlice) -> _Rows:
+    def _rows(self, join_slice: JoinSlice) -> _Rows:
         node, origins = self.node, []
-        fresh = node.admitted([mine.fresh(*moment.range_of(mine.port.source)) for mine in self.inputs], moment)
+        fresh = node.admitted([mine.fresh(*join_slice.range_of(mine.port.source)) for mine in self.inputs], join_slice)
         for number, rows in enumerate(fresh):
             # There is one other input, hence one order.
             step = node.steps(number, node.orders[number])[0]
             rows = self.inputs[number].fresh(0, 0) if rows is None else rows
-            probe, modes = node.modes(replace(node.probe(number, 0, True, step, rows, moment), takes_pairs=False))
+            probe, modes = node.modes(replace(node.probe(number, 0, True, step, rows, join_slice), takes_pairs=False))
             node.counters.probes += len(probe.rows)
             sizes = np.array([level.sizes[1 - number] for level in self.levels], np.int64)
             origins.append(

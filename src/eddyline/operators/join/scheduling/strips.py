@@ -117,7 +117,7 @@ class Origin:
             strips.enter_chains(
                 hashes, cursor, tops, index.heads, index.back, store.marks[partner.order], store.base, store.first
             )
-        measure = probe.moment.rows_seen(partner.port.position, rows.rank) if counted else rows.clock
+        measure = probe.join_slice.rows_seen(partner.port.position, rows.rank) if counted else rows.clock
         own = rows.ids[mine.port.position]
         age = partner.port.reader.numbers if counted else "ts"
         none = limits[:0]

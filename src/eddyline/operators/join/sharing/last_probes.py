@@ -33,7 +33,7 @@ def last_probes(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
 
 class LastProbes(JoinPolicy):
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
-        into = probe.moment.into
+        into = probe.join_slice.into
         one = node.inputs[probe.step.input]
         if into is None or not probe.takes_pairs or not probe.is_last or len(node.references) < node.total:
             return None
@@ -56,7 +56,7 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
     lineage: LineageBits = everyone if rows.lineage is None else rows.lineage
     stored: LineageBits = store.marks[port.lineage_column].reshape(-1, width) if port.stores_lineage else everyone
     counted = bool(port.most_rows)
-    seen = probe.moment.rows_seen(port.position, rows.rank) if counted else rows.clock
+    seen = probe.join_slice.rows_seen(port.position, rows.rank) if counted else rows.clock
     time, rows_back = port.reaches
     table = time.table & bits_of(roll.slots, width)
     sequence = kernels.by_bucket(probe.hashes, index.heads)

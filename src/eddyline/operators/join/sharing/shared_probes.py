@@ -255,7 +255,7 @@ class ShareFirstProbes(JoinPolicy):
         first = _first_probe(node, probe.origin, probe.step)
         if first is None or self.group is None:
             return None
-        met, probes, visited = self.probes.met(first, self.group, probe.moment.range_of(first.origin), self.tuning)
+        met, probes, visited = self.probes.met(first, self.group, probe.join_slice.range_of(first.origin), self.tuning)
         if met is None:
             node.counters.visited += visited
             return None
