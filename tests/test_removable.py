@@ -67,6 +67,11 @@ FEATURES = {
     ),
     # The setting stays: filters and templates have zones too.
     "zones": Feature(("operators/join/zones",), {REGISTRY: ("from eddyline.operators.join.zones.", "zone_skipping")}),
+    # The settings stay: the language and plans read them, for the punctuations of streams and results.
+    "punctuations": Feature(
+        ("operators/join/punctuations",),
+        {REGISTRY: ("from eddyline.operators.join.punctuations.", "punctuations")},
+    ),
     "sharing of probes": Feature(
         ("operators/join/sharing",),
         {REGISTRY: ("from eddyline.operators.join.sharing.", "shared_probes", "last_probes")},

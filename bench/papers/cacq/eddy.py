@@ -77,7 +77,7 @@ def run(route: tuple[str, ...] | str, phases: tuple[str, ...], seed: int) -> lis
     group = session.pipeline.queries["star"].group
     if not isinstance(route, str):
         for node, _ in group.nodes:  # type: ignore[union-attr]
-            node.follow((FixedRoute(route),))
+            node.poll((FixedRoute(route),))
     session.driver.settings = session.job.settings
     rng = np.random.default_rng(seed)
     found = []
@@ -108,7 +108,7 @@ def run_kinds(route: tuple[str, ...] | str, seed: int) -> list[tuple[int, float]
     (group,) = session.pipeline.groups.values()
     if not isinstance(route, str):
         for node, _ in group.nodes:
-            node.follow((FixedRoute(route),))
+            node.poll((FixedRoute(route),))
     rng = np.random.default_rng(seed)
     found = []
     for number in range(EPOCHS):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from eddyline.errors import Fault
 from eddyline.model.expressions.differences import Differences
@@ -25,7 +25,7 @@ from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.pieces import Strand, sorted_by_age
-from eddyline.operators.join.policy import JoinPolicy, NodeOutput, Schedule, WatchedEdge, overriding
+from eddyline.operators.join.policy import Came, JoinPolicy, NodeOutput, PolicyFigures, Schedule
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.probing.steps import followed_order
 from eddyline.operators.stream.reading import timeline_name
@@ -72,7 +72,6 @@ class JoinGroup:
         self.config = config
         self.issues = issues
         self.policies = policies
-        self._purging = overriding(policies, "purge")
         #: Per node, named by its references; nodes of earlier trees keep theirs.
         self.counters: dict[tuple[int, ...], Counters] = {}
         self.bases: dict[int, StreamInput] = {}
@@ -123,7 +122,7 @@ class JoinGroup:
         for position, member in enumerate(memberships):
             base = self.bases[position]
             base.port.join(member, base.store)
-        self._enrol()
+        self._changed(is_replanted=False)
         if any(base.store.live for base in self.bases.values()):
             self.plant(self.tree)
             self.rebuild()
@@ -135,7 +134,7 @@ class JoinGroup:
             base.port.leave(slot, base.store)
         for kept in self.intermediates():
             kept.clear_bit(slot)
-        self._enrol()
+        self._changed(is_replanted=False)
         if self.members and spans != [base.port.span for base in self.bases.values()]:
             # Combinations were stored with the windows of the query that has gone: they would live too long for the
             # others.
@@ -146,16 +145,21 @@ class JoinGroup:
         """The last member has gone: the ports leave their streams."""
         for base in self.bases.values():
             base.stream.leave(base.port)
-        for policy in self.policies:
-            policy.closed(self)
 
     def policy(self, kind: type[P]) -> P | None:
         """The policy of a kind; None: the group has none."""
         return next((policy for policy in self.policies if isinstance(policy, kind)), None)
 
-    def _enrol(self) -> None:
+    def _changed(self, is_replanted: bool) -> None:
         for policy in self.policies:
-            policy.enrolled(self)
+            policy.changed(self, is_replanted)
+        self.poll()
+
+    def poll(self) -> None:
+        """Have the nodes poll the policies that are not idle."""
+        busy = [policy for policy in self.policies if not policy.is_idle]
+        for node, _ in self.nodes:
+            node.poll(busy)
 
     # -- the tree
 
@@ -169,9 +173,7 @@ class JoinGroup:
         root = self._grow(tree, is_root=True)
         assert isinstance(root, JoinNode)
         self.root = root
-        for policy in self.policies:
-            policy.planted(self)
-        self._enrol()
+        self._changed(is_replanted=True)
 
     def _grow(self, tree: Tree, is_root: bool) -> Input | JoinNode:
         if isinstance(tree, int):
@@ -253,8 +255,13 @@ class JoinGroup:
         for _, kept in self.nodes:
             if kept is not None:
                 kept.purge(frontier)
-        for policy in self._purging:
-            policy.purge(self, frontier)
+        for policy in self.policies:
+            policy.slice_ended(self, frontier)
+
+    def epoch_ended(self, frontier: int, came: Came, is_closing: bool = False, is_resting: bool = False) -> None:
+        """An epoch has ended, or nothing comes in."""
+        for policy in self.policies:
+            policy.epoch_ended(self, frontier, came, is_closing, is_resting)
 
     def renumber(self, old_to_new: Renumbering) -> None:
         """The rows of a stream have new ids: intermediate stores and policies follow."""
@@ -263,13 +270,14 @@ class JoinGroup:
         for policy in self.policies:
             policy.renumber(old_to_new)
 
-    def edges(self) -> list[WatchedEdge]:
-        """The edges between nodes that policies watch."""
-        return [edge for policy in self.policies for edge in policy.edges()]
-
-    def earlier_edges(self) -> list[dict[str, Any]]:
-        """The same of trees that the group no longer has."""
-        return [edge for policy in self.policies for edge in policy.earlier_edges()]
+    def figures(self) -> PolicyFigures:
+        """What the policies have done so far."""
+        found = [policy.figures() for policy in self.policies]
+        return PolicyFigures(
+            [edge for one in found for edge in one.edges],
+            [edge for one in found for edge in one.earlier_edges],
+            {name: count for one in found for name, count in one.counts.items()},
+        )
 
     def intermediates(self) -> Iterator[NodeInput]:
         for _, kept in self.nodes:

@@ -14,7 +14,7 @@ Reading  docs/operators/join.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from eddyline.model.expressions.expression import Expression, refs_of
@@ -75,20 +75,18 @@ class JoinNode:
             e for e in residuals if refs_of(e) <= mine and not any(refs_of(e) <= one for one in inner)
         )
         self.verification = Verification(bases, issues)
-        self.policies: tuple[JoinPolicy, ...] = ()
-        self.follow(policies)
-
-    def follow(self, policies: tuple[JoinPolicy, ...]) -> None:
-        """Ask these policies from here on, in this order."""
-        self.policies = policies
-        self._admitting, self._routing, self._moding, self._observing, self._telling = (
-            overriding(policies, point) for point in ("admit", "route", "mode", "observed", "tell")
-        )
-        draws = any(policy.draws_orders for policy in policies)
-        self._steps = ProbeSteps(self.inputs, self.equalities, self.residuals, self.bases, one_index_per_partner=draws)
-        for origin in range(len(self.inputs)):
+        routed = bool(overriding(policies, "route"))
+        self._steps = ProbeSteps(inputs, equalities, self.residuals, bases, one_index_per_partner=routed)
+        for origin in range(len(inputs)):
             if not self.is_static(origin):
-                self.steps(origin, self.orders[origin])
+                self.steps(origin, orders[origin])
+        self.poll(policies)
+
+    def poll(self, policies: Sequence[JoinPolicy]) -> None:
+        """Poll these policies from here on, in this order."""
+        self._admitting, self._routing, self._moding, self._observing, self._putting_out = (
+            overriding(policies, point) for point in ("admit", "route", "mode", "observed", "put_out")
+        )
 
     def is_static(self, number: int) -> bool:
         """Whether an input never has new rows."""
@@ -99,7 +97,7 @@ class JoinNode:
         """The probe steps for new rows of an input, in an order."""
         return self._steps.of(origin, order)
 
-    # -- the points at which policies are asked
+    # -- the points at which policies are polled
 
     def admitted(self, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
         """The new rows that every policy lets through."""
@@ -133,8 +131,8 @@ class JoinNode:
 
     def pass_on(self, made: list[Combinations], output: NodeOutput, join_slice: JoinSlice) -> None:
         """Put out what the node has made, as far as policies let it go."""
-        for policy in self._telling:
-            made = policy.tell(self, made, output, join_slice)
+        for policy in self._putting_out:
+            made = policy.put_out(self, made, output, join_slice)
         if output.kept is None:
             output.parts += made
         elif made:
@@ -284,6 +282,3 @@ class JoinNode:
         made = self.verification.join(one, probe.rows, left, right, probe.step, rows_seen, keeps, cells, numbers)
         self.counters.conditions_avoided += 0 if cells is None else cells.avoided
         return made
-
-
-__all__ = ["JoinNode"]

@@ -116,6 +116,8 @@ class UnitFigures:
     earlier_edges: tuple[Mapping[str, Any], ...] = ()
     #: Figures of the kind's own, by their names in `--stats`: those of several units are put together.
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Counts of join policies by their names in `--stats`.
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Unit(Protocol):

@@ -22,7 +22,7 @@ def join_lines(group: JoinGroup, aliases: tuple[str, ...]) -> list[str]:
                 f"zones {shown(references)}: {counters.zone_pairs:,} pairs, {counters.zones_skipped:,} skipped, "
                 f"{counters.zones_passed:,} passed"
             )
-    for edge in group.edges():
+    for edge in group.figures().edges:
         asked = ", ".join(shown(one) for one in edge.listens_to)
         seen = edge.figures
         lines.append(

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from eddyline.model.records.punctuation import KIND
-from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.unit import UnitFigures
 from eddyline.runtime.engine.units.kinds import KINDS
@@ -60,8 +59,8 @@ FURTHER: dict[str, Figure] = {
     "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "late_records": Figure(lambda pipeline: late_records(pipeline), lambda a, b: _added(a, b)),
-    "purged_rows": Figure(lambda pipeline: purged(pipeline), lambda a, b: a + b),
-    "dropped_rows": Figure(lambda pipeline: dropped(pipeline), lambda a, b: a + b),
+    "purged_rows": Figure(lambda units: policy_count(units, "purged_rows"), lambda a, b: a + b, of_units=True),
+    "dropped_rows": Figure(lambda units: policy_count(units, "dropped_rows"), lambda a, b: a + b, of_units=True),
     "results_held": Figure(lambda pipeline: pipeline.handout.peak_held, lambda a, b: max(a, b)),
     "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
     "punctuations_out": Figure(lambda pipeline: punctuations_out(pipeline), lambda a, b: _added(a, b)),
@@ -93,16 +92,9 @@ def punctuations_out(pipeline: Pipeline) -> dict[str, int]:
     }
 
 
-def purged(pipeline: Pipeline) -> int:
-    """Rows that joins have let go because no row to come can need them."""
-    policies = (group.policy(Punctuations) for group in pipeline.groups.values())
-    return sum(policy.purged for policy in policies if policy is not None)
-
-
-def dropped(pipeline: Pipeline) -> int:
-    """New rows that joins have not stored because no result can have them."""
-    policies = (group.policy(Punctuations) for group in pipeline.groups.values())
-    return sum(policy.dropped for policy in policies if policy is not None)
+def policy_count(units: Sequence[UnitFigures], name: str) -> int:
+    """What the policies of all joins have counted under a name."""
+    return sum(unit.counts.get(name, 0) for unit in units)
 
 
 def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Just-in-time joins as a policy of a group: demand for what inner nodes make, admission to nodes of three inputs or
 more.
 
-Answer   *admit* leaves out new rows that no combination could be used of, *mode* leaves out pairs, *tell* makes what
-         was held back and is demanded now.
+Answer   *admit* leaves out new rows that no combination could be used of, *mode* leaves out pairs, *put_out* makes
+         what was held back and is demanded now.
 State    Per inner node its demand, per node of three inputs or more its admission; counts of the edges of earlier
          trees.
 Limits   `jit = 'off'` makes no such policy.
@@ -11,7 +11,7 @@ Reading  docs/operators/demand.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eddyline.operators.join.combination import Combinations
@@ -23,7 +23,7 @@ from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.demand.partners import PartnerZones
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, WatchedEdge
+from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, PolicyFigures, WatchedEdge
 from eddyline.operators.join.probing.modes import Modes, Probe
 from eddyline.settings import Settings
 from eddyline.state.renumbering import Renumbering
@@ -49,9 +49,16 @@ class Demand(JoinPolicy):
         self._novelty: Novelty | None = None
         self._join_slice: JoinSlice | None = None
 
-    def planted(self, group: JoinGroup) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """A join of two streams has no inner node, and nothing to hold back."""
+        return not self.demands and not self.admissions
+
+    def changed(self, group: JoinGroup, is_replanted: bool) -> None:
+        if not is_replanted:
+            return
         mode, tuning = self.settings.jit, self.settings.tuning.demand
-        self._earlier = folded_edges([*self._earlier, *(edge.figures for edge in self.edges())])
+        self._earlier = folded_edges([*self._earlier, *(edge.figures for edge in self.figures().edges)])
         self.demands, self.admissions = {}, {}
         for node, _ in group.nodes:
             if len(node.inputs) > 2:
@@ -91,7 +98,7 @@ class Demand(JoinPolicy):
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
         return self.demands[node].mode(probe) if node in self.demands and self._novelty is not None else None
 
-    def tell(
+    def put_out(
         self, node: JoinNode, made: list[Combinations], output: NodeOutput, join_slice: JoinSlice
     ) -> list[Combinations]:
         novelty = self._new(node, join_slice)
@@ -100,7 +107,7 @@ class Demand(JoinPolicy):
         self.demands[node].finish(made, output, novelty)
         return []
 
-    def purge(self, group: JoinGroup, frontier: int) -> None:
+    def slice_ended(self, group: JoinGroup, frontier: int) -> None:
         if self.zones is not None:
             self.zones.next_epoch()
 
@@ -108,19 +115,17 @@ class Demand(JoinPolicy):
         for one in self.demands.values():
             one.holding.renumber(old_to_new)
 
-    # -- figures
-
-    def edges(self) -> list[WatchedEdge]:
-        found = [
-            WatchedEdge("demand", one.node.references, one.listens_to, one.as_json()) for one in self.demands.values()
+    def figures(self) -> PolicyFigures:
+        kinds: dict[str, Iterable[NodeDemand | Admission]] = {
+            "demand": self.demands.values(),
+            "admission": self.admissions.values(),
+        }
+        edges = [
+            WatchedEdge(kind, one.node.references, one.listens_to, one.as_json())
+            for kind, watched in kinds.items()
+            for one in watched
         ]
-        return found + [
-            WatchedEdge("admission", one.node.references, one.listens_to, one.as_json())
-            for one in self.admissions.values()
-        ]
-
-    def earlier_edges(self) -> list[dict[str, Any]]:
-        return self._earlier
+        return PolicyFigures(edges, self._earlier)
 
 
 def folded_edges(edges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,13 +35,12 @@ from eddyline.operators.aggregate.buckets import Bucket, Ends
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
+from eddyline.operators.join.policy import Came
 from eddyline.operators.join.probing.inverse import Turned, inverse_of
 from eddyline.operators.promises.closings import LONG_AGO, Closings
 from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
-#: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
-Came = Callable[[str], tuple[int, Ints]]
 _TIMED = ("INT", "BIGINT", "DATE", "TIMESTAMP")
 
 

@@ -17,7 +17,8 @@ from eddyline.model.expressions.expression import Expression, columns_of, positi
 from eddyline.model.joining import JoinKeyColumn
 from eddyline.model.window import Unbounded
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.punctuations.alive import Came, JoinShape, Pin, Values
+from eddyline.operators.join.policy import Came
+from eddyline.operators.join.punctuations.alive import JoinShape, Pin, Values
 from eddyline.operators.promises.closings import Closings
 from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints

@@ -20,8 +20,9 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.joining import is_exact
 from eddyline.model.window import FOREVER, Unbounded
 from eddyline.operators.join.combination import any_bit
+from eddyline.operators.join.policy import Came
 from eddyline.operators.join.probing.inverse import column_of
-from eddyline.operators.join.punctuations.alive import Came, JoinShape
+from eddyline.operators.join.punctuations.alive import JoinShape
 from eddyline.operators.promises.closings import LONG_AGO
 from eddyline.state.closed import distinct, places_of
 from eddyline.state.columns import Ints

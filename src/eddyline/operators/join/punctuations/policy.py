@@ -2,7 +2,7 @@
 
 Answer   New rows that can be in no result have a partner that is closed and not stored (`dropping.py`). Where partners
          are stored first, a port refuses to have them stored. `admit` leaves out the others: they are not joined, and
-         leave their store with the slice. `settle` is called when an epoch has ended and its punctuations have taken
+         leave their store with the slice. `epoch_ended` is called when the punctuations of an epoch have taken
          effect. Rows that are in no result to come, by the rule of `alive.py`, leave the group: they leave their store
          when no other group wants them. Answers stay the same.
 State    Counts, and how much has come since the last look.
@@ -26,9 +26,9 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.inputs import Input, StreamInput
-from eddyline.operators.join.policy import Fresh, JoinPolicy
+from eddyline.operators.join.policy import Came, Fresh, JoinPolicy, PolicyFigures
 from eddyline.operators.join.port import NewRows
-from eddyline.operators.join.punctuations.alive import Came, JoinShape
+from eddyline.operators.join.punctuations.alive import JoinShape
 from eddyline.operators.join.punctuations.chains import KeyChains
 from eddyline.operators.join.punctuations.dropping import Dropping
 from eddyline.operators.promises.closings import Closings
@@ -46,7 +46,8 @@ class Punctuations(JoinPolicy):
     def __init__(self, closings: Closings, purge: str, tuning: PunctuationTuning) -> None:
         self.closings = closings
         self.tuning = tuning
-        self.triggers = purge_triggers(purge, tuning.least_rows)
+        self.triggers = {"purge": self._run_when}
+        self._run_when(purge)
         #: Rows that have left the group, and looks that were taken.
         self.purged = 0
         self.looks = 0
@@ -117,8 +118,8 @@ class Punctuations(JoinPolicy):
         self._dropping.setdefault(position, []).append(rows.ids[position][impossible])
         return rows.take(~impossible)
 
-    def purge(self, group: JoinGroup, frontier: int) -> None:
-        """A slice is done: what was not joined leaves."""
+    def slice_ended(self, group: JoinGroup, frontier: int) -> None:
+        """The rows that were not joined leave their stores."""
         for position, ids in self._dropping.items():
             base = group.bases[position]
             base.stream.release(base.port, np.concatenate(ids))
@@ -128,12 +129,11 @@ class Punctuations(JoinPolicy):
 
     # -- a group
 
-    def planted(self, group: JoinGroup) -> None:
-        self._group = group
-        for position, base in group.bases.items():
-            base.port.refuses = partial(self._refused, position)
-
-    def enrolled(self, group: JoinGroup) -> None:
+    def changed(self, group: JoinGroup, is_replanted: bool) -> None:
+        if self._group is None:
+            self._group = group
+            for position, base in group.bases.items():
+                base.port.refuses = partial(self._refused, position)
         if self._rule is not None:
             self._rule.reload()
         if self._chains is not None:
@@ -141,19 +141,26 @@ class Punctuations(JoinPolicy):
         # Earlier promises can close rows that the new query wants: the next look takes all of them.
         self._seen = min(self._seen, max(self.closings.count - 1, 0))
 
-    def run_when(self, purge: str) -> None:
+    def _run_when(self, purge: str) -> None:
         """Look for rows to forget as `purge` says from now on."""
-        self.triggers = purge_triggers(purge, self.tuning.least_rows)
+        self._triggers = purge_triggers(purge, self.tuning.least_rows)
 
-    def settle(self, group: JoinGroup, frontier: int, came: Came, closing: bool, idle: bool = False) -> None:
-        """An epoch has ended, or nothing comes: all rows below the frontier have been joined, all punctuations below it
-        count."""
+    def figures(self) -> PolicyFigures:
+        return PolicyFigures(counts={"purged_rows": self.purged, "dropped_rows": self.dropped})
+
+    def epoch_ended(self, group: JoinGroup, frontier: int, came: Came, is_closing: bool, is_resting: bool) -> None:
+        """All punctuations below the frontier count."""
         since = self.closings.count - self._seen
         if since > 0 and len(group.bases) > 1:
             self._begun(group)
         if self._chains is not None:
             self._chains.close()
-        if since <= 0 or len(group.bases) < 2 or not group.members or not self._is_due(group, since, closing, idle):
+        if (
+            since <= 0
+            or len(group.bases) < 2
+            or not group.members
+            or not self._is_due(group, since, is_closing, is_resting)
+        ):
             return
         assert self._rule is not None and self._chains is not None
         come = self._came(group)
@@ -193,7 +200,7 @@ class Punctuations(JoinPolicy):
 
     @property
     def _waits_for_rows(self) -> bool:
-        return any(trigger.event == "half as many rows" for trigger in self.triggers)
+        return any(trigger.event == "half as many rows" for trigger in self._triggers)
 
     def _live(self, group: JoinGroup) -> int:
         return sum(base.store.live for base in group.bases.values() if not base.stream.is_table)
@@ -214,11 +221,10 @@ class Punctuations(JoinPolicy):
             len(ids) for ids, _ in judged.values()
         )
 
-    def _is_due(self, group: JoinGroup, since: int, closing: bool, idle: bool) -> bool:
+    def _is_due(self, group: JoinGroup, since: int, is_closing: bool, is_resting: bool) -> bool:
         new = (self._came(group) - self._looked) // self._patience
-        return is_due(
-            self.triggers, SinceLastRun(punctuations=since, new=new, kept=self._left, asked=closing, idle=idle)
-        )
+        seen = SinceLastRun(punctuations=since, new=new, kept=self._left, asked=is_closing, idle=is_resting)
+        return is_due(self._triggers, seen)
 
     def _came(self, group: JoinGroup) -> int:
         return sum(base.end for base in group.bases.values() if not base.stream.is_table)

@@ -28,7 +28,8 @@ from eddyline.model.records.punctuation import PATTERN, from_text
 from eddyline.model.triggers import SinceLastRun, is_due, propagate_triggers
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.punctuations.alive import Came, Pin
+from eddyline.operators.join.policy import Came
+from eddyline.operators.join.punctuations.alive import Pin
 from eddyline.operators.join.punctuations.group_roots import GroupRoots
 from eddyline.operators.project import result_schema
 from eddyline.operators.promises.closings import Closed, Closings

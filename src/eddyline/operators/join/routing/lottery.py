@@ -84,8 +84,6 @@ def lottery_route(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
 
 
 class LotteryRoute(JoinPolicy):
-    draws_orders = True
-
     def __init__(self, seed: int = 0, tuning: LotteryTuning | None = None) -> None:
         self.tuning = tuning or LotteryTuning()
         self._random = Random(seed)

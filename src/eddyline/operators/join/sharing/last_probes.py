@@ -24,14 +24,26 @@ from eddyline.operators.join.probing.expansion import Expansion
 from eddyline.operators.join.probing.modes import Modes, Probe
 
 if TYPE_CHECKING:
-    from eddyline.operators.join.group import JoinConfig
+    from eddyline.operators.join.group import JoinConfig, JoinGroup
 
 
 def last_probes(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
-    return LastProbes()
+    return LastProbes(config.settings.tuning.sharing.many_queries)
 
 
 class LastProbes(JoinPolicy):
+    def __init__(self, many_queries: int) -> None:
+        #: With fewer queries results are not collected query by query.
+        self.many_queries = many_queries
+        self._queries = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self._queries < self.many_queries
+
+    def changed(self, group: JoinGroup, is_replanted: bool) -> None:
+        self._queries = len(group.members)
+
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
         into = probe.join_slice.into
         one = node.inputs[probe.step.input]

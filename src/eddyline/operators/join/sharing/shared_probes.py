@@ -31,7 +31,7 @@ from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.policy import JoinPolicy, overriding
 from eddyline.operators.join.probing.modes import Modes, Pairs, Probe
 from eddyline.operators.join.probing.steps import ProbeStep
 from eddyline.operators.stream.keys import combined
@@ -63,7 +63,7 @@ class Met:
     begin: Ints
     rows: Ints | None
     #: The groups that the pairs were found for and that have still to come to these rows.
-    users: set[object]
+    users: set[JoinGroup]
 
     def pairs(self, ids: Ints, floors: Ints, partner: StreamInput) -> tuple[Ints, Ints]:
         """Positions in `ids`, which are rows of this stretch, and the rows that they meet, as far as the floors
@@ -79,12 +79,13 @@ class SharedProbes:
     """The first probes of all groups of a pipeline."""
 
     def __init__(self) -> None:
-        self._users: dict[FirstProbe, dict[object, tuple[StreamInput, StreamInput]]] = {}
+        self._users: dict[FirstProbe, dict[JoinGroup, tuple[StreamInput, StreamInput]]] = {}
         #: Per probe what stretches of new rows meet.
         self._found: dict[FirstProbe, list[Met]] = {}
 
-    def enrol(self, group: object, probes: Mapping[FirstProbe, tuple[StreamInput, StreamInput]]) -> None:
-        """The first probes of a group from now on; none: it leaves."""
+    def enrol(self, group: JoinGroup, probes: Mapping[FirstProbe, tuple[StreamInput, StreamInput]]) -> None:
+        """The first probes of a group from now on; none: it leaves. Groups that begin or cease to share poll anew."""
+        sharing = self._sharing()
         for probe in list(self._users):
             self._users[probe].pop(group, None)
             if not self._users[probe]:
@@ -92,6 +93,15 @@ class SharedProbes:
         for probe, inputs in probes.items():
             self._users.setdefault(probe, {})[group] = inputs
         self.forget()
+        for other in sharing ^ self._sharing():
+            other.poll()
+
+    def shares(self, group: JoinGroup) -> bool:
+        """Whether another group has a first probe of this one."""
+        return group in self._sharing()
+
+    def _sharing(self) -> set[JoinGroup]:
+        return {group for users in self._users.values() if len(users) > 1 for group in users}
 
     def forget(self) -> None:
         """Row ids have changed, or groups have."""
@@ -110,7 +120,7 @@ class SharedProbes:
         return [probe for probe, users in self._users.items() if len(users) > 1]
 
     def met(
-        self, probe: FirstProbe, group: object, fresh: tuple[int, int], tuning: SharingTuning
+        self, probe: FirstProbe, group: JoinGroup, fresh: tuple[int, int], tuning: SharingTuning
     ) -> tuple[list[Met] | None, int, int]:
         """What a group's new rows meet, in stretches from the oldest rows to the newest, or None where that is not
         shared or too much;
@@ -144,8 +154,8 @@ class SharedProbes:
         return None if too_much else sorted(mine, key=lambda m: m.start), 0 if too_much else probes, visited
 
     def _together(
-        self, probe: FirstProbe, group: object, fresh: tuple[int, int], tuning: SharingTuning
-    ) -> dict[object, tuple[StreamInput, StreamInput]]:
+        self, probe: FirstProbe, group: JoinGroup, fresh: tuple[int, int], tuning: SharingTuning
+    ) -> dict[JoinGroup, tuple[StreamInput, StreamInput]]:
         """The groups that have this probe for these rows, or will have it soon."""
         timeline = self._users[probe][group][0].port.reader.name
         found = {}
@@ -223,10 +233,14 @@ class ShareFirstProbes(JoinPolicy):
         self.tuning = tuning
         self.group: JoinGroup | None = None
 
-    def enrolled(self, group: JoinGroup) -> None:
+    @property
+    def is_idle(self) -> bool:
+        return self.group is None or not self.probes.shares(self.group)
+
+    def changed(self, group: JoinGroup, is_replanted: bool) -> None:
         found: dict[FirstProbe, tuple[StreamInput, StreamInput]] = {}
-        draws = any(policy.draws_orders for policy in group.policies)
-        for node, kept in () if draws else group.nodes:
+        draws = bool(overriding(group.policies, "route"))
+        for node, kept in () if draws or not group.members else group.nodes:
             for origin, one in enumerate(node.inputs):
                 if not isinstance(one, StreamInput) or one.stream.is_table:
                     continue
@@ -240,10 +254,7 @@ class ShareFirstProbes(JoinPolicy):
         self.group = group
         self.probes.enrol(group, found)
 
-    def closed(self, group: JoinGroup) -> None:
-        self.probes.enrol(group, {})
-
-    def purge(self, group: JoinGroup, frontier: int) -> None:
+    def slice_ended(self, group: JoinGroup, frontier: int) -> None:
         self.probes.passed(next(base.port.reader.name for base in group.bases.values() if not base.stream.is_table))
 
     def renumber(self, old_to_new: Renumbering) -> None:

@@ -26,7 +26,7 @@ from eddyline.operators.expressions.evaluate import may_fail
 from eddyline.operators.join.commons import Commons
 from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.node import JoinNode
-from eddyline.operators.join.policy import JoinPolicy
+from eddyline.operators.join.policy import JoinPolicy, overriding
 from eddyline.operators.join.probing.modes import EVALUATE, SKIP, Grid, Modes, Passed, Probe
 from eddyline.operators.join.zones.ranges import Known, Sides
 from eddyline.operators.join.zones.within import bounds_of, is_bound
@@ -83,12 +83,13 @@ class ZoneSkipping(JoinPolicy):
         self._systems: dict[str, Contradictions] = {}
         self._epoch = 0
 
-    def planted(self, group: JoinGroup) -> None:
-        self.passes = not any(policy.draws_orders for policy in group.policies)
-        self._steps.clear()
-        self._systems.clear()
+    def changed(self, group: JoinGroup, is_replanted: bool) -> None:
+        if is_replanted:
+            self.passes = not overriding(group.policies, "route")
+            self._steps.clear()
+            self._systems.clear()
 
-    def purge(self, group: JoinGroup, frontier: int) -> None:
+    def slice_ended(self, group: JoinGroup, frontier: int) -> None:
         self._epoch += 1
 
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import blake2b
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -35,7 +35,6 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.expressions.functions_arranged import PLACE
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.join.punctuations.group_roots import GroupRoots
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.promises.closings import Closings
 from eddyline.plan.lower import Lowered
@@ -43,6 +42,9 @@ from eddyline.runtime.engine.standing.finished_groups import FinishedGroups
 from eddyline.runtime.engine.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
 from eddyline.runtime.engine.standing.query import Registration, Released, linger
 from eddyline.runtime.engine.unit import EpochEnd, Merging
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.punctuations.group_roots import GroupRoots
 
 
 class AggregateQuery(LeavingQuery):
@@ -83,7 +85,11 @@ class AggregateQuery(LeavingQuery):
         #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
         self.opening: int | None = None
         #: ON CLOSE without a bucket that closes: groups end by what is promised of their streams.
-        self.roots = GroupRoots(group, closings or Closings(), keys) if query.by_promises else None
+        self.roots: GroupRoots | None = None
+        if query.by_promises:
+            from eddyline.operators.join.punctuations.group_roots import GroupRoots
+
+            self.roots = GroupRoots(group, closings or Closings(), keys)
         #: Groups whose end was announced.
         self._finished_groups = 0
         if query.announces:

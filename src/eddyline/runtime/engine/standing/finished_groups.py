@@ -10,12 +10,16 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from eddyline.model.expressions.expression import Expression
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.punctuations.alive import Came
-from eddyline.operators.join.punctuations.group_roots import GroupRoots
+from eddyline.operators.join.policy import Came
 from eddyline.operators.promises.closings import Closings
+
+if TYPE_CHECKING:
+    from eddyline.operators.join.punctuations.group_roots import GroupRoots
 
 
 class FinishedGroups:
@@ -38,6 +42,9 @@ class FinishedGroups:
         groups = self.aggregation.groups
         if groups is None or self.closings.count == self._seen or 2 * groups.held < 3 * self._left + self.least:
             return
+        # Loaded with the first punctuation.
+        from eddyline.operators.join.punctuations.group_roots import GroupRoots
+
         self._seen = self.closings.count
         self._roots = self._roots or GroupRoots(self.group, self.closings, self.keys)
         codes = groups.live()

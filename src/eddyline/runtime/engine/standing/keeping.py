@@ -30,7 +30,6 @@ from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
-from eddyline.operators.join.punctuations.alive import JoinShape
 from eddyline.operators.pending import Left, PendingRows
 from eddyline.operators.promises.closings import LONG_AGO, Closings
 from eddyline.operators.promises.covering import there
@@ -228,6 +227,9 @@ class Partners:
     """When punctuations have closed the partners of rows of one of two references."""
 
     def __init__(self, group: JoinGroup, closings: Closings, position: int) -> None:
+        # What only some queries need is loaded with the first of them.
+        from eddyline.operators.join.punctuations.alive import JoinShape
+
         self.rule, self.closings = JoinShape(group, closings), closings
         self.links = self.rule.links[position]
         self.source = group.bases[1 - position].port.source

@@ -21,8 +21,6 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.operators.join.punctuations.policy import Punctuations
-from eddyline.operators.join.punctuations.propagation import Propagation
 from eddyline.operators.project import Projection
 from eddyline.operators.promises.closings import Closings
 from eddyline.plan.lower import Lowered
@@ -36,6 +34,7 @@ from eddyline.runtime.figures.plan_text import plan_text
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
+    from eddyline.operators.join.punctuations.propagation import Propagation
     from eddyline.runtime.engine.pipeline import Pipeline
 
 #: A stream's name to how many of its rows came before this epoch, and the event times of those released in it.
@@ -146,8 +145,7 @@ class StandingQuery(StandingBase):
 
     @property
     def triggers(self) -> Mapping[str, Callable[[str], None]]:  # type: ignore[override]
-        purging = self.group.policy(Punctuations)
-        found = {} if purging is None else {"purge": purging.run_when}
+        found = {name: given for policy in self.group.policies for name, given in policy.triggers.items()}
         return found if self.propagation is None else {**found, "propagate": self.propagation.run_when}
 
     def finished(self, end: EpochEnd) -> list[pa.Table] | None:

@@ -30,8 +30,6 @@ from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.partitions import Partition, judging
 from eddyline.operators.join.policy import WatchedEdge
 from eddyline.operators.join.port import LONG_AGO, Membership, Port
-from eddyline.operators.join.punctuations.policy import Punctuations
-from eddyline.operators.join.punctuations.propagation import Homes, Propagation
 from eddyline.operators.join.registry import join_group
 from eddyline.operators.promises.closings import Closings
 from eddyline.operators.promises.promises import Promises
@@ -50,6 +48,7 @@ from eddyline.runtime.engine.units.base import QueryKind
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
+    from eddyline.operators.join.punctuations.propagation import Homes
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
@@ -107,8 +106,7 @@ class JoinUnit:
             if (finished := query.finished(end)) is not None:
                 outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
         # After the queries have looked at the rows.
-        if (purging := self.group.policy(Punctuations)) is not None:
-            purging.settle(self.group, end.frontier, end.came, end.closing)
+        self.group.epoch_ended(end.frontier, end.came, is_closing=end.closing)
         for partition in self.partitions:
             partition.sweep()
         self._version += bool(self.partitions)
@@ -117,9 +115,7 @@ class JoinUnit:
         self.group.purge(now)
 
     def rest(self, end: EpochEnd) -> None:
-        """Rows that no row to come can need are looked for."""
-        if (purging := self.group.policy(Punctuations)) is not None:
-            purging.settle(self.group, end.frontier, end.came, closing=False, idle=True)
+        self.group.epoch_ended(end.frontier, end.came, is_resting=True)
 
     def held(self) -> tuple[int, int]:
         rows = size = 0
@@ -156,7 +152,7 @@ class JoinUnit:
                 partition.restore(pa.concat_tables([load(block) for block in sorted(blocks)]))
 
     def report(self) -> UnitFigures:
-        group = self.group
+        group, of_policies = self.group, self.group.figures()
         counters = list(group.counters.values())
         return UnitFigures(
             operators={
@@ -180,9 +176,10 @@ class JoinUnit:
             conditions_avoided=sum(c.conditions_avoided for c in counters),
             edges={
                 self._edge_name(e): {**e.as_json(), "unit": self.name, "node": joined_text(e.references)}
-                for e in group.edges()
+                for e in of_policies.edges
             },
-            earlier_edges=tuple(group.earlier_edges()),
+            earlier_edges=tuple(of_policies.earlier_edges),
+            counts=of_policies.counts,
         )
 
     def _edge_name(self, edge: WatchedEdge) -> str:
@@ -245,6 +242,9 @@ class JoinKind(QueryKind[JoinUnit]):
         propagates = query.announces and not query.is_aggregate
         standing = standing_query(Registration(query, lowered, unit, group, slot, start, times, merged, closings))
         if propagates:
+            # What only some queries need is loaded with the first of them.
+            from eddyline.operators.join.punctuations.propagation import Propagation
+
             standing.propagation = Propagation(
                 group, closings, lowered.outputs, query.settings.propagate, self._homes(lowered)
             )
