@@ -32,18 +32,18 @@ class Joined:
         order = (2 * np.arange(rows)).tolist()
         old = [slow.Row(int(rng.integers(keys)), order[at], times[at], at, self._some(rng)) for at in range(rows)]
         self.store = Store("s")
-        for mark in ("key", "seq", "ts", "num"):
-            self.store.add_mark(mark, np.int64)
+        for column in ("key", "seq", "ts", "num"):
+            self.store.add_column(column, np.int64)
         self.index = self.store.add_index("key")
-        self.store.add_mark("words", np.uint64, self.width + 1)
-        marks = {"key": [r.key for r in old], "seq": order, "ts": times, "num": [r.number for r in old]}
+        self.store.add_column("words", np.uint64, self.width + 1)
+        columns = {"key": [r.key for r in old], "seq": order, "ts": times, "num": [r.number for r in old]}
         lineage = np.concatenate([lineage_of(old, self.width), np.zeros((rows, 1), np.uint64)], axis=1)
         self.store.append(
-            rows, {}, {**{name: np.array(values, np.int64) for name, values in marks.items()}, "words": lineage}
+            rows, {}, {**{name: np.array(values, np.int64) for name, values in columns.items()}, "words": lineage}
         )
         self.store.forget_before(int(rng.integers(0, rows + 1)))
         self.stored = {at: row for at, row in enumerate(old) if at >= self.store.first}
-        self.lineage = np.ascontiguousarray(self.store.marks["words"][:, : self.width])
+        self.lineage = np.ascontiguousarray(self.store.columns["words"][:, : self.width])
         asked = int(rng.integers(0, 40))
         limits = np.sort(rng.integers(0, 2 * rows + 2, asked))
         clocks = [times[min(limit // 2, rows - 1)] + 3 if rows else 3 for limit in limits.tolist()]
@@ -84,9 +84,9 @@ def test_shares_of_chains(seed: int) -> None:
         index.heads,
         index.back,
         index.keys,
-        store.marks["seq"],
-        store.marks["ts"],
-        store.marks["num"],
+        store.columns["seq"],
+        store.columns["ts"],
+        store.columns["num"],
         case.lineage,
         1,
         store.base,
@@ -166,12 +166,14 @@ def test_runs_of_strips(seed: int, scans: bool) -> None:
     counted, keyed = bool(seed % 2), not scans or bool(rng.integers(2))
     sizes = np.sort(rng.choice(40, 4, replace=False))
     hashes, limits, store, index = case.column("key"), case.column("order"), case.store, case.index
-    age = store.marks["num" if counted else "ts"]
+    age = store.columns["num" if counted else "ts"]
     if scans:
-        cursor = store.first + np.searchsorted(store.mark("seq"), limits) - 1
+        cursor = store.first + np.searchsorted(store.column("seq"), limits) - 1
     else:
         cursor, tops = limits.copy(), np.full(len(index.heads), strips.UNKNOWN)
-        strips.enter_chains(hashes, cursor, tops, index.heads, index.back, store.marks["seq"], store.base, store.first)
+        strips.enter_chains(
+            hashes, cursor, tops, index.heads, index.back, store.columns["seq"], store.base, store.first
+        )
         assert (tops == strips.UNKNOWN).all()
     rows = len(hashes)
     place = rng.permutation(rows)

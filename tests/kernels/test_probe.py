@@ -15,8 +15,8 @@ def filled(
 ) -> tuple[Store, np.ndarray, np.ndarray, np.ndarray]:
     """A store with `rows` rows in portions, of which the first `gone` have left; keys lie so far `apart`."""
     store = Store("s")
-    for mark in ("key", "seq", "ts"):
-        store.add_mark(mark, np.int64)
+    for column in ("key", "seq", "ts"):
+        store.add_column(column, np.int64)
     store.add_index("key")
     key, seq, ts = rng.integers(0, keys, rows) * apart, np.arange(rows), np.sort(rng.integers(0, 50, rows))
     at = 0
@@ -38,7 +38,7 @@ def test_chains_and_scans_find_the_same_as_loops(seed: int) -> None:
     hashes, limit, floor = rng.integers(0, 30, asked), rng.integers(0, rows + 2, asked), rng.integers(-5, 55, asked)
     expected = sorted(matches(hashes, limit, floor, key, seq, ts, min(gone, rows), rows))
     index, asking = store.indexes["key"], probe.ProbeKeys(hashes, limit, floor)
-    rest = (store.marks["seq"], store.marks["ts"], store.base, store.first)
+    rest = (store.columns["seq"], store.columns["ts"], store.base, store.first)
     for in_time_order in (True, False):
         left, right, visited = probe.probe_chains(asking, index.chains("seq", "ts", in_time_order))
         assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected
@@ -90,7 +90,7 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
         rng.integers(90, 170, seed % 8),
     )
     old, later = ([(low * apart, high * apart) for low, high in spans] for spans in (old, later))
-    asked = probe.ProbeMarks(keys, ranks, times, 7)
+    asked = probe.ProbeColumns(keys, ranks, times, 7)
     ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
     shut = probe.Shut(*ends, 15, places)
     ids = np.sort(rng.choice(60, 40, replace=False)) + 7

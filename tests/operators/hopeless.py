@@ -20,8 +20,8 @@ class Hopeless(JoinPolicy):
     def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
         for origin, (one, rows) in enumerate(zip(node.inputs, fresh, strict=True)):
             if rows is not None and isinstance(one, StreamInput):
-                mark = node.steps(origin, node.orders[origin])[0].probe_keys[0][1]
-                hopeful = one.store.at(mark, rows.ids[one.port.position]) < HOPELESS
+                column = node.steps(origin, node.orders[origin])[0].probe_keys[0][1]
+                hopeful = one.store.at(column, rows.ids[one.port.position]) < HOPELESS
                 self.left_out += len(rows) - int(hopeful.sum())
                 fresh = [*fresh[:origin], rows.take(hopeful), *fresh[origin + 1 :]]
         return fresh

@@ -116,7 +116,7 @@ class Striped(JoinPolicy):
             return None
         rows = np.append(np.arange(0, len(probe.rows), 7), len(probe.rows))
         stored = np.append(np.arange(store.first, store.end, 5), store.end)
-        mine, theirs = probe.hashes, store.mark(step.index or "")
+        mine, theirs = probe.hashes, store.column(step.index or "")
         low, high = (np.array([f(mine[a:b]) for a, b in pairwise(rows)]) for f in (np.min, np.max))
         least, most = (
             np.array([f(theirs[a - store.first : b - store.first]) for a, b in pairwise(stored)])

@@ -13,7 +13,7 @@ import pytest
 
 from eddyline.kernels.joins import probe
 from eddyline.state.renumbering import GONE
-from eddyline.state.segment import Segment, SegmentList, open_marks
+from eddyline.state.segment import Segment, SegmentList, open_columns
 from eddyline.state.spill import SpilledColumn
 from eddyline.state.store import Store
 from tests.state.test_store import TYPES, some_row
@@ -108,9 +108,9 @@ class Model:
         tables = [self.blocks[segment.name] for segment in self.segments.segments]
         self.store.base = self.store.first = self.store.end = end - sum(len(t) for t in tables)
         for table in tables:
-            marks = open_marks(table)
-            marks["key:k"] = np.array([self.keys[n] for n in marks["seq"].tolist()], np.int64)
-            self.store.append(len(table), {name: table.column(name).combine_chunks() for name in TYPES}, marks)
+            columns = open_columns(table)
+            columns["key:k"] = np.array([self.keys[n] for n in columns["seq"].tolist()], np.int64)
+            self.store.append(len(table), {name: table.column(name).combine_chunks() for name in TYPES}, columns)
         self.store.forget_before(first)
         if dropped is not None:
             self.store.drop(np.asarray(self.blocks[dropped].column("id")))
@@ -134,8 +134,8 @@ class Model:
 
 def new_store() -> Store:
     store = Store("s", TYPES)
-    store.add_mark("key:k", np.int64, derived=True)
-    store.add_mark("seq", np.int64)
+    store.add_column("key:k", np.int64, derived=True)
+    store.add_column("seq", np.int64)
     store.add_index("key:k")
     return store
 
@@ -162,7 +162,7 @@ def test_a_store_is_a_list_that_rows_leave_from_anywhere(seed: int, spills: bool
     assert model.compactions or model.count < 900
     model.store.forget_before(model.store.end)
     model.store.append(model.store.capacity, {}, {"key:k": np.zeros(model.store.capacity, np.int64)})
-    held = sum(len(c.pieces) for c in model.store.columns.values() if isinstance(c, SpilledColumn))
+    held = sum(len(c.pieces) for c in model.store.payload.values() if isinstance(c, SpilledColumn))
     assert held == 0
 
 
@@ -181,7 +181,7 @@ def test_closing_gaps_reads_no_file_and_the_next_spill_makes_files_dense(tmp_pat
     for start in range(0, 4000, 1000):
         store.append(1000, {"t": pa.array(texts[start : start + 1000])}, {})
         store.spill(tmp_path, least_rows=1)
-    column = store.columns["t"]
+    column = store.payload["t"]
     assert isinstance(column, SpilledColumn) and len(column.pieces) == 4
     before = [piece.values for piece in column.pieces]
     kept = [n for n in range(4000) if n % 7 == 0]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, STRING, DataType, decimal
-from eddyline.state.segment import SegmentList, open_marks
+from eddyline.state.segment import SegmentList, open_columns
 from eddyline.state.store import Store
 
 TYPES: dict[str, DataType] = {"n": BIGINT, "x": DOUBLE, "t": STRING, "b": BOOLEAN, "d": decimal(12, 2)}
@@ -35,8 +35,8 @@ def some_row(rng: Random) -> dict[str, object]:
 def test_a_store_is_a_list_that_forgets(seed: int, spills: bool, tmp_path: Path) -> None:
     rng = Random(seed)
     store = Store("s", TYPES)
-    store.add_mark("key", np.int64)
-    store.add_mark("words", np.uint64, 2)
+    store.add_column("key", np.int64)
+    store.add_column("words", np.uint64, 2)
     store.add_index("key")
     rows: list[tuple[dict[str, object], int]] = []
     for _ in range(60):
@@ -71,8 +71,8 @@ def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:
     ids = np.arange(store.first, store.end)
     for name in TYPES:
         assert store.gather(name, ids).to_pylist() == [row[name] for row, _ in rows]
-    assert store.mark("key").tolist() == [key for _, key in rows]
-    assert store.mark("words")[:, 1].tolist() == [key + 1 for _, key in rows]
+    assert store.column("key").tolist() == [key for _, key in rows]
+    assert store.column("words")[:, 1].tolist() == [key + 1 for _, key in rows]
     index = store.indexes["key"]
     found: dict[int, list[int]] = {}
     for key in range(9):
@@ -88,7 +88,7 @@ def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:
 def test_a_column_that_comes_later_is_null_for_the_rows_before() -> None:
     store = Store("s", {"n": BIGINT})
     store.append(2, {"n": pa.array([1, 2])}, {})
-    store.add_column("t", STRING)
+    store.add_payload("t", STRING)
     store.append(1, {"n": pa.array([3]), "t": pa.array(["x"])}, {})
     assert store.gather("t", np.arange(3)).to_pylist() == [None, None, "x"]
 
@@ -97,7 +97,7 @@ def test_a_column_that_comes_later_is_null_for_the_rows_before() -> None:
 def test_segments_cover_the_live_rows_and_grow_slowly(seed: int) -> None:
     rng = Random(seed)
     store = Store("s", {"n": BIGINT})
-    store.add_mark("seq", np.int64)
+    store.add_column("seq", np.int64)
     segments = SegmentList(store)
     total = 0
     for _ in range(200):
@@ -110,7 +110,7 @@ def test_segments_cover_the_live_rows_and_grow_slowly(seed: int) -> None:
         tables = [segments.table(s) for s in segments.segments]
         values = [v for t in tables for v in t.column("n").to_pylist()]
         assert values == list(range(store.first, store.end))
-        assert [v for t in tables for v in open_marks(t)["seq"].tolist()] == values
+        assert [v for t in tables for v in open_columns(t)["seq"].tolist()] == values
 
 
 def test_a_segment_that_is_mostly_dead_is_written_again() -> None:

@@ -42,9 +42,9 @@ def is_exact(kind: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JoinKeyColumn:
-    """A join key over one reference; `mark` names it by its text with the alias taken out."""
+    """A join key over one reference; `name` is its text with the alias taken out."""
 
-    mark: str
+    name: str
     expression: Expression
 
     @classmethod
@@ -66,7 +66,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """`left` of one reference equals `right` of another; keys are marks of the streams' stores."""
+    """`left` of one reference equals `right` of another; keys are columns of the streams' stores."""
 
     left: int
     left_key: str

@@ -144,9 +144,9 @@ def _as_equality(part: Expression) -> Equality | None:
         texts = (left.column, right.column)
     return Equality(
         a,
-        JoinKeyColumn.of(left).mark,
+        JoinKeyColumn.of(left).name,
         b,
-        JoinKeyColumn.of(right).mark,
+        JoinKeyColumn.of(right).name,
         is_exact(left.type),
         Call("=", (left, right), BOOLEAN),
         texts,

@@ -2,7 +2,7 @@
 
 Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; a token in its
          name keeps it apart from those of other runs and of a stream that was created again. Its Arrow form holds the
-         payload columns and the marks that cannot be derived. `seal` covers new rows; neighbours that are small are
+         payload and the columns that cannot be derived. `seal` covers new rows; neighbours that are small are
          sealed again as one, so that the number of segments grows with the logarithm of the rows.
 
              ids   |···dead···|== s0 ==========|== s1 =====|= s2 =| new |
@@ -92,30 +92,30 @@ class SegmentList:
         store = self.store
         if not store.dropped:
             return None
-        lowest = store.first + int(np.argmax(store.mark(DROPPED)))
+        lowest = store.first + int(np.argmax(store.column(DROPPED)))
         return f"{store.name}-dropped-{self.token}-{store.generation}-{store.drops}-{lowest}"
 
     def dropped_table(self) -> pa.Table:
-        return pa.table({"id": np.flatnonzero(self.store.mark(DROPPED)) + self.store.first})
+        return pa.table({"id": np.flatnonzero(self.store.column(DROPPED)) + self.store.first})
 
     def _is_mostly_dead(self, segment: Segment) -> bool:
         rows = segment.end - segment.first
         return rows >= _ROWS_WORTH and 4 * (self.store.first - segment.first) >= 3 * rows
 
     def table(self, segment: Segment) -> pa.Table:
-        """The rows of a segment that are still here: payload, and the marks that cannot be derived from it."""
+        """The rows of a segment that are still here: payload, and the columns that cannot be derived from it."""
         store = self.store
         first = max(segment.first, store.first)
         ids = np.arange(first, segment.end)
-        columns = {payload_name(name): store.gather(name, ids) for name in store.columns}
-        for name in store.marks:
+        columns = {payload_name(name): store.gather(name, ids) for name in store.payload}
+        for name in store.columns:
             if name not in store.derived:
                 columns[f"_{name}"] = _as_arrow(store.at(name, ids))
         return pa.table(columns).replace_schema_metadata({"first": str(first)})
 
 
 def payload_name(column: str) -> str:
-    """What a column of rows is called in a segment, where names that begin with _ are those of marks."""
+    """What payload is called in a segment, where names of columns begin with _."""
     return DERIVED_TIME if column == RESULT_TIME else column
 
 
@@ -125,14 +125,14 @@ def _as_arrow(values: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), values.shape[1])
 
 
-def open_marks(table: pa.Table) -> dict[str, np.ndarray]:
-    """The marks of a segment's Arrow form, by name."""
-    marks = {}
+def open_columns(table: pa.Table) -> dict[str, np.ndarray]:
+    """The columns of a segment's Arrow form, by name."""
+    columns = {}
     for name in table.column_names:
         if name.startswith("_"):
             column = table.column(name).combine_chunks()
             if pa.types.is_fixed_size_list(column.type):
-                marks[name[1:]] = np.asarray(column.flatten()).reshape(len(column), column.type.list_size)
+                columns[name[1:]] = np.asarray(column.flatten()).reshape(len(column), column.type.list_size)
             else:
-                marks[name[1:]] = np.asarray(column)
-    return marks
+                columns[name[1:]] = np.asarray(column)
+    return columns

@@ -1,14 +1,15 @@
 """The one kind of store: rows in order of arrival, found again by id, by key hash or by time.
 
-Answer   A row gets the next id when it is appended and keeps it. `first <= id < end` are the live rows. Payload columns
-         are gathered by id into Arrow arrays; *marks* are NumPy columns that kernels touch: order, time, key hashes,
+Answer   A row gets the next id when it is appended and keeps it. `first <= id < end` are the live rows. *Payload* is
+         gathered by id into Arrow arrays; *columns* are NumPy arrays that kernels touch: order, time, keys,
          lineage, ids of the components of a combination.
 
              base          first                    end
               |··· dead ····|======== live ==========|   free
 
-State    All columns share one capacity and one base, so that position = id - base everywhere. Rows that were dropped
-         from the middle have a flag in the mark `dropped`; a store that never dropped a row has no such mark.
+State    Payload and columns share one capacity and one base, so that position = id - base everywhere. Rows that were
+         dropped from the middle have a flag in the column `dropped`; a store that never dropped a row has no such
+         column.
 Limits   Rows leave from the front (`forget_before`) or from anywhere (`drop`). A dropped row leaves the chains of all
          indexes at once, and its room when `compact` or `keep` closes the gaps. These and `arrange`, which puts rows
          into another order, give the rows new ids: `compact` and `arrange` return the map, and every holder of ids has
@@ -34,7 +35,7 @@ from eddyline.state.zones import Flags, ZoneColumn, Zones, stored_keys
 from eddyline.tuning import ZoneTuning
 
 _SMALLEST = 256
-#: The mark that flags rows dropped from the middle.
+#: The column that flags rows dropped from the middle.
 DROPPED = "dropped"
 #: An index is made anew when so large a part of the live rows leaves at once; otherwise single rows are unlinked.
 _REBUILD = 8
@@ -55,17 +56,17 @@ class Store:
         self.drops = 0
         self.generation = 0
         self.types: dict[str, DataType] = {}
-        self.columns: dict[str, StoredColumn] = {}
-        self.marks: dict[str, Array] = {}
-        #: Marks that are computed from other columns: checkpoints leave them out.
+        self.payload: dict[str, StoredColumn] = {}
+        self.columns: dict[str, Array] = {}
+        #: Columns that are computed from payload: checkpoints leave them out.
         self.derived: set[str] = set()
-        #: Per indexed mark, how far back the next older row of the same chain lies.
+        #: Per indexed column, how far back the next older row of the same chain lies.
         self.links: dict[str, Array] = {}
         self.indexes: dict[str, HashIndex] = {}
         #: Ranges of stretches of rows: worked out from payload when they are asked for.
         self.zones = Zones(self._zone_keys, zones or ZoneTuning())
         for column, kind in (columns or {}).items():
-            self.add_column(column, kind)
+            self.add_payload(column, kind)
 
     @property
     def extent(self) -> int:
@@ -78,38 +79,38 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory, payload and marks and indexes together."""
+        """Bytes held in memory, payload, columns and indexes together."""
         size = self.zones.nbytes
-        for values in self.marks.values():
+        for values in self.columns.values():
             size += values.nbytes
-        for mark, values in self.links.items():
-            size += values.nbytes + self.indexes[mark].heads.nbytes
-        for column in self.columns.values():
+        for name, values in self.links.items():
+            size += values.nbytes + self.indexes[name].heads.nbytes
+        for column in self.payload.values():
             size += column.nbytes
         return size
 
     @property
     def payload_bytes(self) -> int:
-        return sum(c.nbytes for c in self.columns.values())
+        return sum(c.nbytes for c in self.payload.values())
 
     @property
     def spilled_bytes(self) -> int:
-        return sum(c.spilled_bytes for c in self.columns.values() if isinstance(c, SpilledColumn))
+        return sum(c.spilled_bytes for c in self.payload.values() if isinstance(c, SpilledColumn))
 
     # -- shape
 
-    def add_column(self, name: str, kind: DataType) -> None:
+    def add_payload(self, name: str, kind: DataType) -> None:
         """Start to hold a payload column; rows that are already here have null in it."""
-        if name in self.columns:
+        if name in self.payload:
             return
         column = stored_column(kind)
         column.reserve(self.capacity, 0)
         if self.end > self.base:
             column.append(pa.nulls(self.end - self.base, kind.arrow), 0)
-        self.columns[name] = column
+        self.payload[name] = column
         self.types[name] = kind
 
-    def add_mark(
+    def add_column(
         self, name: str, dtype: npt.DTypeLike, width: int = 1, fill: int = 0, *, derived: bool = False
     ) -> None:
         """Start to hold a NumPy column; `width` above 1 makes it two-dimensional. A derived one is not in
@@ -117,88 +118,88 @@ class Store:
         if derived:
             self.derived.add(name)
         shape = (self.capacity,) if width == 1 else (self.capacity, width)
-        self.marks[name] = np.full(shape, fill, dtype)
+        self.columns[name] = np.full(shape, fill, dtype)
 
-    def add_index(self, mark: str) -> HashIndex:
-        """A hash index over an int64 mark, for the rows that are here and all that come."""
-        if mark not in self.indexes:
-            self.links[mark] = np.zeros(self.capacity, np.int32)
-            self.indexes[mark] = HashIndex(self, mark)
-            self.indexes[mark].rebuild()
-        return self.indexes[mark]
+    def add_index(self, column: str) -> HashIndex:
+        """A hash index over an int64 column, for the rows that are here and all that come."""
+        if column not in self.indexes:
+            self.links[column] = np.zeros(self.capacity, np.int32)
+            self.indexes[column] = HashIndex(self, column)
+            self.indexes[column].rebuild()
+        return self.indexes[column]
 
     # -- rows
 
-    def append(self, rows: int, payload: Mapping[str, pa.Array], marks: Mapping[str, Array]) -> int:
-        """Append rows; columns and marks that are not given stay null or as the caller left them. Returns the first
-        id."""
+    def append(self, rows: int, payload: Mapping[str, pa.Array], columns: Mapping[str, Array]) -> int:
+        """Append rows; payload that is not given is null, columns that are not given stay as the caller left them.
+        Returns the first id."""
         self._make_room(rows)
         start, used = self.end, self.end - self.base
-        for name, column in self.columns.items():
+        for name, column in self.payload.items():
             values = payload.get(name)
             column.append(pa.nulls(rows, self.types[name].arrow) if values is None else values, used)
-        for name, values in marks.items():
-            self.marks[name][used : used + rows] = values
-        if DROPPED in self.marks:
-            self.marks[DROPPED][used : used + rows] = False
+        for name, values in columns.items():
+            self.columns[name][used : used + rows] = values
+        if DROPPED in self.columns:
+            self.columns[DROPPED][used : used + rows] = False
         self.end += rows
         for index in self.indexes.values():
             index.extend(start)
         return start
 
-    def mark(self, name: str) -> Array:
-        """A mark from `first` to `end`, dropped rows included; a view."""
-        return self.marks[name][self.first - self.base : self.end - self.base]
+    def column(self, name: str) -> Array:
+        """A column from `first` to `end`, dropped rows included; a view."""
+        return self.columns[name][self.first - self.base : self.end - self.base]
 
     def at(self, name: str, ids: Ints) -> Array:
-        """Values of a mark at row ids."""
-        values: Array = self.marks[name].take(ids - self.base, axis=0)
+        """Values of a column at row ids."""
+        values: Array = self.columns[name].take(ids - self.base, axis=0)
         return values
 
     def stretch(self, name: str, start: int, stop: int) -> Array:
-        """Values of a mark at the row ids start … stop-1."""
-        return self.marks[name][start - self.base : stop - self.base].copy()
+        """Values of a column at the row ids start … stop-1."""
+        return self.columns[name][start - self.base : stop - self.base].copy()
 
     def gather(self, name: str, ids: Ints) -> pa.Array:
         """Values of a payload column at row ids, as Arrow."""
-        return self.columns[name].gather(ids - self.base)
+        return self.payload[name].gather(ids - self.base)
 
     def keys_at(self, name: str, ids: Ints) -> tuple[Ints, Flags | None]:
         """Ordered keys of a payload column at row ids, as zones have them, and where there are values (None:
         everywhere)."""
-        return stored_keys(self.columns[name], self.types[name], ids - self.base)
+        return stored_keys(self.payload[name], self.types[name], ids - self.base)
 
     def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, Flags | None]:
         if isinstance(name, ZoneColumn):
-            return self.marks[name.name][start - self.base : stop - self.base], None
-        assert isinstance(name, str), "zones of a stream are over its columns and marks"
-        return stored_keys(self.columns[name], self.types[name], slice(start - self.base, stop - self.base))
+            return self.columns[name.name][start - self.base : stop - self.base], None
+        assert isinstance(name, str), "zones of a stream are over its payload and columns"
+        return stored_keys(self.payload[name], self.types[name], slice(start - self.base, stop - self.base))
 
     def ids(self) -> Ints:
         """The ids of the live rows."""
         ids = np.arange(self.first, self.end)
-        return ids[~self.mark(DROPPED)] if self.dropped else ids
+        return ids[~self.column(DROPPED)] if self.dropped else ids
 
     def holds(self, ids: Ints) -> npt.NDArray[np.bool_]:
         """Whether each id is that of a live row; the ids were given out before."""
         held: npt.NDArray[np.bool_] = ids >= self.first
         if self.dropped:
-            held &= ~self.marks[DROPPED][np.maximum(ids - self.base, 0)]
+            held &= ~self.columns[DROPPED][np.maximum(ids - self.base, 0)]
         return held
 
     def forget_before(self, row: int) -> None:
         """Rows with smaller ids are dead."""
         row = min(max(self.first, row), self.end)
         if self.dropped:
-            self.dropped -= int(np.count_nonzero(self.marks[DROPPED][self.first - self.base : row - self.base]))
+            self.dropped -= int(np.count_nonzero(self.columns[DROPPED][self.first - self.base : row - self.base]))
         self.first = row
         self._skip_dropped()
 
     def drop(self, ids: Ints) -> int:
         """Rows with these ids are dead, wherever they are; returns how many of them were alive."""
-        if DROPPED not in self.marks:
-            self.add_mark(DROPPED, np.bool_, derived=True)
-        flags = self.marks[DROPPED]
+        if DROPPED not in self.columns:
+            self.add_column(DROPPED, np.bool_, derived=True)
+        flags = self.columns[DROPPED]
         if len(ids) > 1 and not (ids[1:] > ids[:-1]).all():
             ids = np.unique(ids)
         if len(ids) and (ids[0] < self.first or ids[-1] >= self.end):
@@ -221,7 +222,7 @@ class Store:
     def _skip_dropped(self) -> None:
         """Dropped rows in front are forgotten rows: `first` is the id of a live row, or `end`."""
         if self.dropped:
-            lead = self.extent if self.dropped == self.extent else int(np.argmin(self.mark(DROPPED)))
+            lead = self.extent if self.dropped == self.extent else int(np.argmin(self.column(DROPPED)))
             self.first += lead
             self.dropped -= lead
 
@@ -232,7 +233,7 @@ class Store:
             SinceLastRun(new=self.dropped, kept=self.extent)
         ):
             return None
-        alive = ~self.mark(DROPPED)
+        alive = ~self.column(DROPPED)
         moved = Renumbering.of_alive(self, alive)
         self.keep(alive)
         self.generation += 1
@@ -241,12 +242,12 @@ class Store:
     def keep(self, alive: npt.NDArray[np.bool_]) -> None:
         """Keep only some of the rows between `first` and `end`; they are numbered anew and the indexes rebuilt."""
         if self.dropped:
-            alive = alive & ~self.mark(DROPPED)
+            alive = alive & ~self.column(DROPPED)
         positions = np.flatnonzero(alive) + (self.first - self.base)
         used = self.end - self.base
-        for column in self.columns.values():
+        for column in self.payload.values():
             column.keep(positions, used)
-        for values in self.marks.values():
+        for values in self.columns.values():
             values[: len(positions)] = values[positions]
         self.base = self.first = self.end - len(positions)
         self.dropped = 0
@@ -262,15 +263,15 @@ class Store:
         start = self.end - len(positions)
         new[positions - (self.first - self.base)] = np.arange(start, self.end)
         moved = Renumbering(self, self.first, new, self.end)
-        for name, column in self.columns.items():
+        for name, column in self.payload.items():
             values = column.gather(positions)
             if isinstance(column, SpilledColumn):
                 column.drop_files()
-            self.columns[name] = stored_column(self.types[name])
-            self.columns[name].reserve(self.capacity, 0)
-            self.columns[name].append(values, 0)
-        for mark in self.marks.values():
-            mark[: len(positions)] = mark[positions]
+            self.payload[name] = stored_column(self.types[name])
+            self.payload[name].reserve(self.capacity, 0)
+            self.payload[name].append(values, 0)
+        for kept in self.columns.values():
+            kept[: len(positions)] = kept[positions]
         self.base = self.first = start
         self.dropped = 0
         self.generation += 1
@@ -283,9 +284,9 @@ class Store:
         """Move the payload that is in memory to disk, if a column has `least_rows` there; returns the bytes that this
         freed."""
         before = self.payload_bytes
-        for number, (name, column) in enumerate(self.columns.items()):
+        for number, (name, column) in enumerate(self.payload.items()):
             if not isinstance(column, SpilledColumn):
-                column = self.columns[name] = SpilledColumn(self.types[name], column, self.capacity)
+                column = self.payload[name] = SpilledColumn(self.types[name], column, self.capacity)
             column.spill(folder, f"{self.name}-{number}", self.end - self.base, max(least_rows, self.extent // 32))
         return before - self.payload_bytes
 
@@ -315,18 +316,18 @@ class Store:
         used, dead = self.end - self.base, self.first - self.base
         if not dead:
             return
-        for column in self.columns.values():
+        for column in self.payload.values():
             column.forget(dead, used)
-        for values in (*self.marks.values(), *self.links.values()):
+        for values in (*self.columns.values(), *self.links.values()):
             values[: used - dead] = values[dead:used]
         self.base = self.first
 
     def _resize(self, capacity: int) -> None:
         used = self.end - self.base
         self.capacity = capacity
-        for column in self.columns.values():
+        for column in self.payload.values():
             column.reserve(capacity, used)
-        for columns in (self.marks, self.links):
+        for columns in (self.columns, self.links):
             for name, values in columns.items():
                 wide = np.zeros((capacity, *values.shape[1:]), values.dtype)
                 wide[:used] = values[:used]
@@ -340,22 +341,22 @@ class Store:
 class HashIndex:
     """Chains of rows with equal key hash, newest first (see `kernels/joins/probe.py`)."""
 
-    def __init__(self, store: Store, mark: str) -> None:
+    def __init__(self, store: Store, column: str) -> None:
         self.store = store
-        self.mark = mark
+        self.column = column
         self._heads: Ints = np.full(_SMALLEST, -1, np.int64)
         #: Whether the chains have to be made anew before they are walked.
         self._is_stale = False
 
     def chains(self, order: str, death: str, in_time_order: bool) -> probe.ChainedRows:
-        """The rows for `kernels/joins/probe.py`, with the marks of their order and death."""
+        """The rows for `kernels/joins/probe.py`, with the columns of their order and death."""
         store = self.store
         return probe.ChainedRows(
             self.heads,
             self.back,
             self.keys,
-            store.marks[order],
-            store.marks[death],
+            store.columns[order],
+            store.columns[death],
             store.base,
             store.first,
             in_time_order,
@@ -369,11 +370,11 @@ class HashIndex:
 
     @property
     def back(self) -> Array:
-        return self.store.links[self.mark]
+        return self.store.links[self.column]
 
     @property
     def keys(self) -> Array:
-        return self.store.marks[self.mark]
+        return self.store.columns[self.column]
 
     def extend(self, start: int) -> None:
         """Link the rows from id `start` on."""
@@ -389,7 +390,7 @@ class HashIndex:
             # When rows close ranks, chains are made anew in any case.
             self._is_stale = True
         else:
-            probe.unlink(self._heads, self.back, self.keys, store.base, store.first, positions, store.marks[DROPPED])
+            probe.unlink(self._heads, self.back, self.keys, store.base, store.first, positions, store.columns[DROPPED])
 
     def rebuild(self) -> None:
         store = self.store
@@ -400,7 +401,7 @@ class HashIndex:
         self._is_stale = False
         if store.dropped:
             probe.link_alive(
-                self._heads, self.back, self.keys, store.base, store.first, store.end, store.marks[DROPPED]
+                self._heads, self.back, self.keys, store.base, store.first, store.end, store.columns[DROPPED]
             )
         else:
             probe.link(self._heads, self.back, self.keys, store.base, store.first, store.end)

@@ -39,7 +39,7 @@ KeysOf = Callable[[Hashable, int, int], tuple[Ints, Flags | None]]
 
 @dataclass(frozen=True, slots=True)
 class ZoneColumn:
-    """Names the zones over a mark of a store, whose values are their own keys."""
+    """Names the zones over a column of a store, whose values are their own keys."""
 
     name: str
 

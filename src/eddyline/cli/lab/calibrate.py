@@ -149,8 +149,8 @@ def _swept(group: JoinGroup) -> float:
     for kept in group.intermediates():
         if kept.store.live < 1000:
             continue
-        middle = int(np.median(kept.store.mark("dead")))
+        middle = int(np.median(kept.store.column("dead")))
         live, began = kept.store.live, perf_counter()
-        kept.store.keep(kept.store.mark("dead") >= middle)
+        kept.store.keep(kept.store.column("dead") >= middle)
         found.append((perf_counter() - began) / max(live - kept.store.live, 1))
     return min(found)

@@ -176,8 +176,8 @@ def held(wanted, least, stored):
     return out
 
 
-class ProbeMarks(NamedTuple):
-    """Marks of the rows that ask: their keys, places and times, and the id of the first."""
+class ProbeColumns(NamedTuple):
+    """Columns of the rows that ask: their keys, places and times, and the id of the first."""
 
     keys: Any
     order: Any

@@ -263,7 +263,7 @@ def read_blocks(table, begin, asking, out_probe, out_row):
     fields = (table.shape[1] - FIELDS) // PER_FIELD
     forms = np.empty(fields, np.uint16)
     for p in range(begin, len(low)):
-        mark = n
+        before = n
         for b in range(len(table)):
             line = table[b]
             if low[p] >= line[STOP] or high[p] <= line[FIRST] or low[p] >= high[p]:
@@ -282,7 +282,7 @@ def read_blocks(table, begin, asking, out_probe, out_row):
                 visited += stop - at
                 n = _fitting(column, at, stop, form, out_row, n)
                 if n < 0:
-                    return p, mark, runs, visited
+                    return p, before, runs, visited
                 # The next subset of the free bits.
                 part = (part - free) & free
                 if part == 0:
@@ -305,7 +305,7 @@ def scan_each(keys, nulls, wanted, first, end, base, begin, asking, out_probe, o
     n, visited = 0, 0
     columns, fixed = asking.columns, asking.fixed
     for p in range(begin, len(asking.low)):
-        mark = n
+        before = n
         start, stop = max(asking.low[p], first) - base, min(asking.high[p], end) - base
         if start >= stop:
             continue
@@ -319,7 +319,7 @@ def scan_each(keys, nulls, wanted, first, end, base, begin, asking, out_probe, o
                 same &= asking.keys[c, p] == keys[columns[c], at]
             if same:
                 if n == len(out_probe):
-                    return p, mark, visited
+                    return p, before, visited
                 out_probe[n] = p
                 out_row[n] = at + base
                 n += 1

@@ -114,7 +114,7 @@ def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
         if nulls[row] & fixed or (len(wanted) and not wanted[row]):
             continue
         id = first + row
-        mark = n
+        before = n
         p = heads[_hash_at(keys, row) & mask]
         while p >= 0:
             if low[p] <= id < high[p]:
@@ -123,7 +123,7 @@ def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
                     same &= probes[c, p] == keys[c, row]
                 if same:
                     if n == len(out_probe):
-                        return row, mark
+                        return row, before
                     out_probe[n] = p
                     out_row[n] = id
                     n += 1
@@ -149,7 +149,7 @@ def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_
     for p in range(begin, len(address)):
         if not alive[p]:
             continue
-        mark = n
+        before = n
         part = 0
         while True:
             place = address[p] | part
@@ -164,7 +164,7 @@ def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_
                     same &= probes[c, p] == keys[columns[c], at]
                 if same:
                     if n == len(out_probe):
-                        return p, mark, runs, visited
+                        return p, before, runs, visited
                     out_probe[n] = p
                     out_row[n] = id
                     n += 1

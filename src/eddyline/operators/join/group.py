@@ -93,7 +93,7 @@ class JoinGroup:
                 uses_zones=config.settings.heralds != "off",
                 worth=Worth(config.settings.tuning.zones, config.settings.heralds == "auto"),
             )
-            port.required = tuple(key.mark for key in seat.keys)
+            port.required = tuple(key.name for key in seat.keys)
             for key in seat.keys:
                 for _, column in columns_of(key.expression):
                     stream.need_column(column)

@@ -37,7 +37,7 @@ ID = ""
 
 
 class Input(Protocol):
-    """What a node asks of its inputs. `order` and `death` name marks of the store."""
+    """What a node asks of its inputs. `order` and `death` name columns of the store."""
 
     store: Store
     references: tuple[int, ...]
@@ -86,7 +86,7 @@ class StreamInput:
         return clocks - self.port.span
 
     def need_index(self, keys: tuple[tuple[int, str], ...]) -> str:
-        return self.stream.need_index(tuple(mark for _, mark in keys))
+        return self.stream.need_index(tuple(column for _, column in keys))
 
     @property
     def end(self) -> int:
@@ -108,12 +108,12 @@ class StreamInput:
         deaths: Ints = np.minimum(ts, ALWAYS - self.port.span) + self.port.span
         return deaths
 
-    def values_of(self, mark: str, ids: Ints) -> pa.Array:
+    def values_of(self, column: str, ids: Ints) -> pa.Array:
         """The values of a key of stored rows."""
-        compiled, kind = self.stream.keys[mark]
-        if is_exact(kind) and mark in self.port.required:
+        compiled, kind = self.stream.keys[column]
+        if is_exact(kind) and column in self.port.required:
             # No row without a value is stored; the key of a null would mean nothing.
-            return column_of(self.store.at(mark, ids), kind)
+            return column_of(self.store.at(column, ids), kind)
         return compiled({at: self.store.gather(at[1], ids) for at in compiled.columns}, len(ids))
 
     def stamps(self, ids: Ints) -> Ints:
@@ -155,9 +155,9 @@ class NodeInput:
         self.bases = bases
         self.store = Store(name)
         for reference in references:
-            self.store.add_mark(f"id:{reference}", np.int64)
-        for mark in ("stamp", "clock", "dead"):
-            self.store.add_mark(mark, np.int64)
+            self.store.add_column(f"id:{reference}", np.int64)
+        for column in ("stamp", "clock", "dead"):
+            self.store.add_column(column, np.int64)
         self.store.zones = Zones(self._zone_keys, next(iter(bases.values())).store.zones.tuning)
         self.indexed: dict[str, tuple[tuple[int, str], ...]] = {}
         self.width = 0
@@ -166,7 +166,7 @@ class NodeInput:
 
     def _zone_keys(self, name: Hashable, start: int, stop: int) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
         """Keys of a component's column. A component that its store has forgotten has none: its combination is dead."""
-        assert isinstance(name, tuple), "zones of combinations are over (reference, column or mark)"
+        assert isinstance(name, tuple), "zones of combinations are over (reference, payload or column)"
         reference, column = name
         store = self.bases[reference].store
         ids = self.store.stretch(f"id:{reference}", start, stop)
@@ -187,16 +187,16 @@ class NodeInput:
         return clocks
 
     def need_index(self, keys: tuple[tuple[int, str], ...]) -> str:
-        mark = "hash:" + "+".join(f"{reference}.{key}" for reference, key in keys)
-        if mark not in self.indexed:
-            self.indexed[mark] = keys
-            self.store.add_mark(mark, np.int64)
+        column = "hash:" + "+".join(f"{reference}.{key}" for reference, key in keys)
+        if column not in self.indexed:
+            self.indexed[column] = keys
+            self.store.add_column(column, np.int64)
             if self.store.extent:
-                self._sweep(self.store.mark("dead") >= LONG_AGO)
+                self._sweep(self.store.column("dead") >= LONG_AGO)
                 held = self.expand(np.arange(self.store.first, self.store.end))
-                self.store.mark(mark)[:] = self.combined_keys(keys, held)
-            self.store.add_index(mark)
-        return mark
+                self.store.column(column)[:] = self.combined_keys(keys, held)
+            self.store.add_index(column)
+        return column
 
     def combined_keys(self, keys: tuple[tuple[int, str], ...], ids: Mapping[int, Ints]) -> Ints:
         """The hashes of keys over components; the key `ID` is the component itself."""
@@ -227,24 +227,24 @@ class NodeInput:
         if made.lineage is not None and self.width != made.lineage.shape[1]:
             assert self.width == 0 or self.store.live == 0, "the lineage of a live intermediate store change width"
             self.width = made.lineage.shape[1]
-            self.store.add_mark("words", np.uint64, self.width)
-            self.store.mark("words")[:] = ~np.uint64(0)
-        marks = {f"id:{r}": ids for r, ids in made.ids.items()}
+            self.store.add_column("words", np.uint64, self.width)
+            self.store.column("words")[:] = ~np.uint64(0)
+        columns = {f"id:{r}": ids for r, ids in made.ids.items()}
         assert made.dead is not None, "a stored combination knows when it dies"
-        marks |= {"stamp": made.stamp, "clock": made.clock, "dead": made.dead}
-        for mark, keys in self.indexed.items():
-            marks[mark] = self.combined_keys(keys, made.ids)
+        columns |= {"stamp": made.stamp, "clock": made.clock, "dead": made.dead}
+        for column, keys in self.indexed.items():
+            columns[column] = self.combined_keys(keys, made.ids)
         if self.width:
             lineage = made.lineage if made.lineage is not None else np.full((len(made), self.width), ~np.uint64(0))
-            self.store.append(len(made), {}, {**marks, "words": lineage[:, 0] if self.width == 1 else lineage})
+            self.store.append(len(made), {}, {**columns, "words": lineage[:, 0] if self.width == 1 else lineage})
         else:
-            self.store.append(len(made), {}, marks)
+            self.store.append(len(made), {}, columns)
         self._since_purge += len(made)
         self.peak = max(self.peak, self.store.live)
 
     def clear_bit(self, slot: int) -> None:
         if self.width:
-            clear_bit(self.store.marks["words"], slot)
+            clear_bit(self.store.columns["words"], slot)
 
     def purge(self, frontier: int) -> None:
         """Drop the dead once they are worth the sweep: its cost is paid for by what came in since the last one."""
@@ -252,13 +252,13 @@ class NodeInput:
         if 4 * self._since_purge < self.store.live:
             return
         self._since_purge = 0
-        self._sweep(self.store.mark("dead") >= frontier)
+        self._sweep(self.store.column("dead") >= frontier)
 
     def _sweep(self, alive: npt.NDArray[np.bool_]) -> None:
         for reference in self.references:
             # A row that its own store has forgotten is out of every window, counted ones included; no answer needs one
             # that was dropped.
-            alive &= self.bases[reference].store.holds(self.store.mark(f"id:{reference}"))
+            alive &= self.bases[reference].store.holds(self.store.column(f"id:{reference}"))
         if not alive.all():
             self.store.keep(alive)
 
@@ -268,11 +268,11 @@ class NodeInput:
         if not mine or not self.store.extent:
             return
         for reference in mine:
-            ids = self.store.mark(f"id:{reference}")
+            ids = self.store.column(f"id:{reference}")
             ids[:] = old_to_new.of(ids)
         self._sweep(np.ones(self.store.extent, np.bool_))
         held = self.expand(np.arange(self.store.first, self.store.end))
-        for mark, keys in self.indexed.items():
+        for column, keys in self.indexed.items():
             if any(key == ID for _, key in keys):
-                self.store.mark(mark)[:] = self.combined_keys(keys, held)
-                self.store.indexes[mark].rebuild()
+                self.store.column(column)[:] = self.combined_keys(keys, held)
+                self.store.indexes[column].rebuild()

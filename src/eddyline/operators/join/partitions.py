@@ -7,7 +7,7 @@ Answer   `Partition.inside` says whether stored rows are among the last n of the
              codes of a slice  ─►  a code per value, its count of rows;  a stored row has a code and its number among
              the rows of the code
 
-State    The count per value; in the store two marks per row. Both are worked out anew from what a snapshot has: how
+State    The count per value; in the store two columns per row. Both are worked out anew from what a snapshot has: how
          many rows of its value have come since each row.
 Limits   All rows of the stream that the timeline takes are counted, whatever filters say. Null is a value like any
          other.
@@ -40,12 +40,12 @@ class Partition:
         self.base = base
         self.window = window
         self.name = name
-        self.code_mark, self.number_mark = f"partition:{name}", f"place:{name}"
+        self.code_column, self.number_column = f"partition:{name}", f"place:{name}"
         self.kinds = [base.stream.types[column] for column in window.columns]
         for column in window.columns:
             base.stream.need_column(column)
-        for mark in (self.code_mark, self.number_mark):
-            base.store.add_mark(mark, np.int64, derived=True)
+        for own in (self.code_column, self.number_column):
+            base.store.add_column(own, np.int64, derived=True)
         self._encoder = ValueEncoder()
         self._codes = Dictionary(len(window.columns) + 1)
         self._counts: Ints = np.zeros(256, np.int64)
@@ -80,8 +80,8 @@ class Partition:
         orders = store.stretch(self.base.order, start, stop)
         at = np.minimum(np.searchsorted(ranks, orders), len(ranks) - 1)
         here = np.flatnonzero(ranks[at] == orders)
-        for mark, values in ((self.code_mark, codes), (self.number_mark, numbers)):
-            store.marks[mark][here + (start - store.base)] = values[at[here]]
+        for own, values in ((self.code_column, codes), (self.number_column, numbers)):
+            store.columns[own][here + (start - store.base)] = values[at[here]]
 
     def _coded(self, values: Sequence[pa.Array]) -> Ints:
         codes = self._codes.codes(self._encoder.encode_rows(values, self.kinds))
@@ -92,11 +92,11 @@ class Partition:
         """Whether stored rows are in the window at places of the total order; a place before the slice counts as its
         beginning."""
         store = self.base.store
-        codes = store.at(self.code_mark, ids)
+        codes = store.at(self.code_column, ids)
         ends = np.searchsorted(self._places, (codes + 1) * self._span)
         upto = np.searchsorted(self._places, codes * self._span + np.maximum(ranks - self._first, -1), side="right")
         seen = self._counts[codes] - (ends - upto)
-        inside: npt.NDArray[np.bool_] = seen - store.at(self.number_mark, ids) <= self.window.count
+        inside: npt.NDArray[np.bool_] = seen - store.at(self.number_column, ids) <= self.window.count
         return inside
 
     # -- state
@@ -109,7 +109,7 @@ class Partition:
         lineage = self.base.lineage(ids)
         if lineage is not None:
             ids = ids[lineage.any(axis=1)]
-        return ids, self._counts[store.at(self.code_mark, ids)] - store.at(self.number_mark, ids)
+        return ids, self._counts[store.at(self.code_column, ids)] - store.at(self.number_column, ids)
 
     def sweep(self) -> None:
         """Release the rows that have been pushed out, once they are worth the look."""
@@ -122,8 +122,8 @@ class Partition:
             self.base.stream.release(self.base.port, out)
 
     def close(self) -> None:
-        for mark in (self.code_mark, self.number_mark):
-            self.base.store.marks.pop(mark, None)
+        for own in (self.code_column, self.number_column):
+            self.base.store.columns.pop(own, None)
 
     def saved(self) -> pa.Table:
         ids, ages = self.ages()
@@ -134,7 +134,7 @@ class Partition:
         wants them."""
         store = self.base.store
         ids = self.base.ids()
-        store.marks[self.number_mark][ids - store.base] = _PUSHED_OUT
+        store.columns[self.number_column][ids - store.base] = _PUSHED_OUT
         arrival = store.at("arrival", ids)
         order = np.argsort(arrival)
         wanted = np.asarray(saved.column("arrival"))
@@ -147,8 +147,8 @@ class Partition:
         ids = ids[at[there]]
         if len(ids):
             codes = self._coded([store.gather(name, ids) for name in self.window.columns])
-            store.marks[self.code_mark][ids - store.base] = codes
-            store.marks[self.number_mark][ids - store.base] = -np.asarray(saved.column("age"))[there]
+            store.columns[self.code_column][ids - store.base] = codes
+            store.columns[self.number_column][ids - store.base] = -np.asarray(saved.column("age"))[there]
 
 
 def judging(group: JoinGroup, windows: Sequence[Window | None]) -> list[Partition]:

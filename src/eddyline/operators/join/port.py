@@ -53,7 +53,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Rows that are about to be stored: their keys by mark, event times, and places in the order of the timeline
+    """Rows that are about to be stored: their keys by column, event times, and places in the order of the timeline
     that takes them."""
 
     keys: Mapping[str, npt.NDArray[np.generic]]
@@ -124,16 +124,16 @@ class Port:
         self._grouped.add(member.slot, member.predicate, self.position)
         self._settle()
         if self.stores_lineage and before < self.width:
-            narrow = store.marks[self.lineage_column].reshape(store.capacity, before)
-            store.add_mark(self.lineage_column, np.uint64, self.width)
-            store.marks[self.lineage_column][:, :before] = narrow
+            narrow = store.columns[self.lineage_column].reshape(store.capacity, before)
+            store.add_column(self.lineage_column, np.uint64, self.width)
+            store.columns[self.lineage_column][:, :before] = narrow
 
     def leave(self, slot: int, store: Store) -> None:
         if self.members.pop(slot, None) is not None:
             self._grouped.remove(slot)
             self._filters.pop(slot, None)
         if self.stores_lineage:
-            clear_bit(store.marks[self.lineage_column], slot)
+            clear_bit(store.columns[self.lineage_column], slot)
         self._settle()
 
     def _settle(self) -> None:
@@ -241,14 +241,14 @@ class Port:
         """From here on lineage is stored; every query that is a member until now wants the rows that are stored
         already."""
         self.stores_lineage = True
-        store.add_mark(self.lineage_column, np.uint64, self.width)
-        store.mark(self.lineage_column)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
+        store.add_column(self.lineage_column, np.uint64, self.width)
+        store.column(self.lineage_column)[:] = self.flat(np.broadcast_to(self.full(), (store.extent, self.width)))
 
     def release(self, store: Store, ids: Ints) -> None:
         """No member wants these stored rows any more."""
         if not self.stores_lineage:
             self.start_lineage(store)
-        store.marks[self.lineage_column][ids - store.base] = 0
+        store.columns[self.lineage_column][ids - store.base] = 0
         self.releases += 1
 
     def flat(self, lineage: LineageBits) -> LineageBits:
@@ -306,9 +306,9 @@ class Port:
         if self.lingers is not None:
             frontier, seen = min(frontier, self.lingers[0]), min(seen, self.lingers[1])
         if self.longest > LONG_AGO:
-            cut = min(cut, store.first + int(store.mark("ts").searchsorted(frontier - self.longest)))
+            cut = min(cut, store.first + int(store.column("ts").searchsorted(frontier - self.longest)))
         if self.most_rows:
-            cut = min(cut, store.first + int(store.mark(self.reader.numbers).searchsorted(seen - self.most_rows)))
+            cut = min(cut, store.first + int(store.column(self.reader.numbers).searchsorted(seen - self.most_rows)))
         return cut
 
     def renumber(self, old_to_new: Renumbering) -> None:

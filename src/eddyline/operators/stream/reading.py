@@ -7,10 +7,10 @@ Answer   A `ReadPosition` parts the rows of a store: those that its timeline has
              first        taken, or passed         position      not reached       end
                |=======================================|···························|
 
-State    The position; the marks of the store with the places of the rows in the timeline's total order and with their
+State    The position; the columns of the store with the places of the rows in the timeline's total order and with their
          numbers; how far the timeline had come when the store was last purged for it.
-Limits   Both marks never fall along the store: a row that is passed has those of the row before it, and no query behind
-         the position wants it; a row that is not reached has `UNREAD`.
+Limits   Both columns never fall along the store: a row that is passed has those of the row before it, and no query
+         behind the position wants it; a row that is not reached has `UNREAD`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ReadPosition:
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
         self.store = store
-        #: The marks with the places of rows in the timeline's order, and with their numbers where a ROWS window counts
-        #: them.
+        #: The columns with the places of rows in the timeline's order, and with their numbers where a ROWS window
+        #: counts them.
         self.order = f"seq:{name}"
         self.numbers = f"num:{name}"
         self.counts = False
@@ -56,18 +56,18 @@ class ReadPosition:
         #: The rows that were written to segments before this timeline reached them: their first id and the id after the
         #: last.
         self.sealed = (0, 0)
-        store.add_mark(self.order, np.int64, fill=BEFORE)
+        store.add_column(self.order, np.int64, fill=BEFORE)
 
     @property
-    def marks(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         return (self.order, self.numbers) if self.counts else (self.order,)
 
     def need_numbers(self) -> None:
         """Hold the numbers of rows from now on."""
         if not self.counts:
             self.counts = True
-            self.store.add_mark(self.numbers, np.int64, fill=BEFORE)
-            self.store.marks[self.numbers][self.position - self.store.base :] = UNREAD
+            self.store.add_column(self.numbers, np.int64, fill=BEFORE)
+            self.store.columns[self.numbers][self.position - self.store.base :] = UNREAD
 
     @property
     def has_taken_all(self) -> bool:
@@ -77,9 +77,9 @@ class ReadPosition:
     def take_all(self, stop: int, ranks: Ints, numbers: Ints) -> None:
         """Read the rows up to the id `stop`, which have these ranks and numbers; none is passed."""
         begin, end = self.position - self.store.base, stop - self.store.base
-        self.store.marks[self.order][begin:end] = ranks
+        self.store.columns[self.order][begin:end] = ranks
         if self.counts:
-            self.store.marks[self.numbers][begin:end] = numbers
+            self.store.columns[self.numbers][begin:end] = numbers
         self.position = stop
 
     def take(self, stop: int, places: npt.NDArray[np.int64], ranks: Ints, numbers: Ints) -> Ints:
@@ -92,9 +92,9 @@ class ReadPosition:
         self.position = stop
         gone = np.flatnonzero(places < 0)
         values = {self.order: ranks, self.numbers: numbers}
-        for mark in self.marks:
-            column = self.store.marks[mark]
-            found = values[mark][places]
+        for name in self.columns:
+            column = self.store.columns[name]
+            found = values[name][places]
             if len(gone):
                 found[gone] = BEFORE
                 found[:1] = max(int(found[0]), self._last(column, start))
@@ -114,8 +114,8 @@ class ReadPosition:
         self._note(ids)
 
     def _fill(self, ids: Ints) -> None:
-        for mark in self.marks:
-            column = self.store.marks[mark]
+        for name in self.columns:
+            column = self.store.columns[name]
             column[ids - self.store.base] = BEFORE
             begin = max(int(ids[0]) - 1, self.store.first) - self.store.base if len(ids) else 0
             stretch = column[begin : self.position - self.store.base]

@@ -3,7 +3,7 @@
 Answer   `admit` stores the rows that at least one port wants, `take` gives a timeline the ids of rows that it has
          reached. All queries over the stream share this one store, whatever other streams they read; it is sized by
          what any of them still needs.
-State    Payload columns that a query reads; marks `ts`, `arrival` (number of arrival), one per join key, one per
+State    Payload that a query reads; columns `ts`, `arrival` (number of arrival), one per join key, one per
          composite key, one of lineage per port, and those of each read position (`reading.py`).
 Limits   Rows come in the order of the stream; the caller has sorted them.
 """
@@ -60,8 +60,8 @@ class StreamState:
         #: Of a table: whether it is read again now and then.
         self.changes = False
         self.store = Store(name, zones=zones)
-        self.store.add_mark("ts", np.int64)
-        self.store.add_mark("arrival", np.int64)
+        self.store.add_column("ts", np.int64)
+        self.store.add_column("arrival", np.int64)
         self.keys: dict[str, tuple[Computed, DataType]] = {}
         self.composites: dict[str, tuple[str, ...]] = {}
         self.ports: list[Port] = []
@@ -76,7 +76,7 @@ class StreamState:
     def need_column(self, name: str) -> None:
         if name == ROW:
             self.types[ROW] = BIGINT
-        self.store.add_column(name, self.types[name])
+        self.store.add_payload(name, self.types[name])
 
     def reader(self, timeline: str) -> ReadPosition:
         """The position of a timeline in the store; it begins after the rows that are here."""
@@ -91,40 +91,40 @@ class StreamState:
         """A port reads no longer; a position without ports goes."""
         self.ports.remove(port)
         # Another port may come under the same name: what it has not stored is not its lineage.
-        self.store.marks.pop(port.lineage_column, None)
+        self.store.columns.pop(port.lineage_column, None)
         if not self.ports_of(port.reader):
             self.readers.pop(port.reader.name, None)
-            for mark in port.reader.marks:
-                del self.store.marks[mark]
+            for name in port.reader.columns:
+                del self.store.columns[name]
 
     def need_key(self, key: JoinKeyColumn) -> None:
         """Hold the key of every row; rows that are already here get theirs now."""
-        if key.mark not in self.keys:
-            self.need_keys(key.mark, compile_expression(key.expression), key.expression.type)
+        if key.name not in self.keys:
+            self.need_keys(key.name, compile_expression(key.expression), key.expression.type)
 
-    def need_keys(self, mark: str, compiled: Computed, kind: DataType) -> None:
+    def need_keys(self, name: str, compiled: Computed, kind: DataType) -> None:
         """Hold the keys of something that is computed from every row."""
-        self.keys[mark] = (compiled, kind)
-        self.store.add_mark(mark, np.int64, derived=True)
+        self.keys[name] = (compiled, kind)
+        self.store.add_column(name, np.int64, derived=True)
         if self.store.extent:
             ids = np.arange(self.store.first, self.store.end)
             here = {at: self.store.gather(at[1], ids) for at in compiled.columns}
-            self.store.mark(mark)[:] = keys_of(compiled(here, len(ids)), kind)
+            self.store.column(name)[:] = keys_of(compiled(here, len(ids)), kind)
 
-    def index_name(self, marks: tuple[str, ...]) -> str:
-        """The mark that an index over one or several keys is built on."""
-        return marks[0] if len(marks) == 1 else "hash:" + "+".join(marks)
+    def index_name(self, names: tuple[str, ...]) -> str:
+        """The column that an index over one or several keys is built on."""
+        return names[0] if len(names) == 1 else "hash:" + "+".join(names)
 
-    def need_index(self, marks: tuple[str, ...]) -> str:
-        """An index over one or several keys; returns the mark that it is built on."""
-        mark = self.index_name(marks)
-        if len(marks) > 1 and mark not in self.composites:
-            self.composites[mark] = marks
-            self.store.add_mark(mark, np.int64, derived=True)
+    def need_index(self, names: tuple[str, ...]) -> str:
+        """An index over one or several keys; returns the column that it is built on."""
+        name = self.index_name(names)
+        if len(names) > 1 and name not in self.composites:
+            self.composites[name] = names
+            self.store.add_column(name, np.int64, derived=True)
             if self.store.extent:
-                self.store.mark(mark)[:] = combined([self.store.mark(m) for m in marks])
-        self.store.add_index(mark)
-        return mark
+                self.store.column(name)[:] = combined([self.store.column(m) for m in names])
+        self.store.add_index(name)
+        return name
 
     # -- rows
 
@@ -139,9 +139,9 @@ class StreamState:
         """
         rows = len(ts)
         columns = whole_columns(table)
-        if ROW in self.store.columns:
+        if ROW in self.store.payload:
             columns[ROW] = pa.array(arrival)
-        keys, missing = self._key_marks(columns, rows)
+        keys, missing = self._key_columns(columns, rows)
         wanted = np.zeros(rows, np.bool_)
         lineages = []
         for port in self.ports:
@@ -153,22 +153,22 @@ class StreamState:
                 mine, lineages[-1] = self._accepted(port, NewRows(keys, ts, ranks), mine, lineage)
             wanted |= True if mine is None else mine
         chosen = None if wanted.all() else np.flatnonzero(wanted)
-        marks: dict[str, npt.NDArray[np.generic]] = {"ts": ts, "arrival": arrival, **keys}
+        stored_columns: dict[str, npt.NDArray[np.generic]] = {"ts": ts, "arrival": arrival, **keys}
         for port, lineage in zip(self.ports, lineages, strict=True):
             stored = port.lineage_to_store(self, lineage, rows)
             if stored is not None:
-                marks[port.lineage_column] = stored
+                stored_columns[port.lineage_column] = stored
         if chosen is not None:
             rows = len(chosen)
             take = pa.array(chosen)
-            columns = {name: columns[name].take(take) for name in self.store.columns}
-            marks = {name: values[chosen] for name, values in marks.items()}
-        for mark, parts in self.composites.items():
-            marks[mark] = combined([np.asarray(marks[p]) for p in parts])
+            columns = {name: columns[name].take(take) for name in self.store.payload}
+            stored_columns = {name: values[chosen] for name, values in stored_columns.items()}
+        for name, parts in self.composites.items():
+            stored_columns[name] = combined([np.asarray(stored_columns[p]) for p in parts])
         # Rows of a table are older than every row of a stream.
         place = np.array(BEFORE if self.is_table else UNREAD)
-        marks |= {mark: place for reader in self.readers.values() for mark in reader.marks}
-        start = self.store.append(rows, columns, marks)
+        stored_columns |= {name: place for reader in self.readers.values() for name in reader.columns}
+        start = self.store.append(rows, columns, stored_columns)
         self.peak = max(self.peak, self.store.live)
         return start
 
@@ -196,8 +196,10 @@ class StreamState:
         """
         store = self.store
         start = reader.position = max(reader.position, store.first)
-        times = store.marks["ts"][start - store.base : store.end - store.base]
-        here = store.marks["arrival"][start - store.base : start - store.base + int(times.searchsorted(last, "right"))]
+        times = store.columns["ts"][start - store.base : store.end - store.base]
+        here = store.columns["arrival"][
+            start - store.base : start - store.base + int(times.searchsorted(last, "right"))
+        ]
         if len(here) == len(arrival) and (here == arrival).all():
             # All of them are stored, and no others: the usual case.
             reader.take_all(start + len(here), ranks, numbers)
@@ -220,7 +222,7 @@ class StreamState:
         start = reader.position = max(reader.position, store.first)
         if start == store.end:
             return
-        times = store.marks["ts"][start - store.base : store.end - store.base]
+        times = store.columns["ts"][start - store.base : store.end - store.base]
         stop = start + int(times.searchsorted(frontier))
         if stop > start:
             self._release_all(reader, reader.pass_to(stop))
@@ -276,18 +278,18 @@ class StreamState:
             for port in self.ports_of(reader):
                 port.release(self.store, ids)
 
-    def _key_marks(
+    def _key_columns(
         self, columns: Mapping[str, pa.Array], rows: int
     ) -> tuple[dict[str, npt.NDArray[np.generic]], dict[str, npt.NDArray[np.bool_]]]:
-        marks: dict[str, npt.NDArray[np.generic]] = {}
+        keys: dict[str, npt.NDArray[np.generic]] = {}
         missing: dict[str, npt.NDArray[np.bool_]] = {}
-        for mark, (compiled, kind) in self.keys.items():
+        for name, (compiled, kind) in self.keys.items():
             values = compiled({at: columns[at[1]] for at in compiled.columns}, rows)
-            marks[mark] = keys_of(values, kind)
+            keys[name] = keys_of(values, kind)
             there = without_nulls(values)
             if there is not None:
-                missing[mark] = ~there
-        return marks, missing
+                missing[name] = ~there
+        return keys, missing
 
     def purge(self, reader: ReadPosition, frontier: int, seen: int) -> None:
         """Rows still to come to a timeline are at or after the frontier: forget the rows that no timeline needs any

@@ -34,7 +34,7 @@ class TemplateRows:
     columns: int
     #: Whether it is a ROWS template, which counts rows.
     counted: bool = False
-    #: The mark with lineage and the bit of the template in it; None: every stored row is the template's.
+    #: The column with lineage and the bit of the template in it; None: every stored row is the template's.
     lineage: tuple[str, int] | None = None
     tuning: TemplateTuning = field(default_factory=TemplateTuning)
 
@@ -47,9 +47,9 @@ class TemplateRows:
         """The first id of the rows that the template's timeline has not reached."""
         return self.reader.position
 
-    def view(self, mark: str, first: int, end: int) -> npt.NDArray[np.generic]:
+    def view(self, column: str, first: int, end: int) -> npt.NDArray[np.generic]:
         base = self.store.base
-        return self.store.marks[mark][first - base : end - base]
+        return self.store.columns[column][first - base : end - base]
 
     def catch_up(self) -> None:
         """Know the keys of all rows that the template's timeline has reached."""
@@ -72,8 +72,8 @@ class TemplateRows:
         """Rows of the template; empty where all are."""
         here = _EVERY
         if self.lineage is not None:
-            mark, slot = self.lineage
-            keys = self.view(mark, first, end).reshape(end - first, -1)
+            column, slot = self.lineage
+            keys = self.view(column, first, end).reshape(end - first, -1)
             here = (keys[:, slot // 64].astype(np.uint64) >> np.uint64(slot % 64)) & np.uint64(1) == 1
         if self.keys.holds is not None:
             holds = self.keys.holds[first - self.keys.base : end - self.keys.base]
@@ -107,7 +107,7 @@ class TemplateRows:
     def plain(self, column: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
         """A payload column of fixed width and where it has values (empty: everywhere), both from the store's base on;
         views."""
-        found = self.store.columns[column]
+        found = self.store.payload[column]
         assert isinstance(found, FixedColumn)
         return found.values, _EVERY if found.valid is None else found.valid
 

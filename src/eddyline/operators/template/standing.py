@@ -67,8 +67,8 @@ class TemplatePort(Port):
         now -= self.history
         if self.most_rows:
             # How many rows there are up to that instant: the store holds every row of the stream.
-            upto = int(np.searchsorted(store.mark("ts"), now, side="left"))
-            seen = int(store.mark(self.reader.numbers)[upto - 1]) + 1 if upto else 0
+            upto = int(np.searchsorted(store.column("ts"), now, side="left"))
+            seen = int(store.column(self.reader.numbers)[upto - 1]) + 1 if upto else 0
         return super().first_needed(store, now, seen)
 
 

@@ -2,12 +2,12 @@
 'spill'`.
 
 Answer   `after_epoch` compares what is held with the smallest memory budget of the queries that spill, and moves
-         payload columns to disk, the largest stores first, until it fits. Marks (order, time, keys, lineage) and
+         payload to disk, the largest stores first, until it fits. Columns (order, time, keys, lineage) and
          intermediate stores, which are row numbers only, stay in memory: probing touches no disk, gathering results
          does.
 State    A temporary folder, made when first needed and removed with this object; those of processes that were killed
          are removed then. Nothing in it is needed after a restart: a checkpoint holds all live rows.
-Limits   Within an epoch more may be held: its own rows come first. When marks alone are too large, a warning says so,
+Limits   Within an epoch more may be held: its own rows come first. When columns alone are too large, a warning says so,
          and again each time that the excess has doubled.
 Reading  docs/design/0003-replanning.md#spilling
 """

@@ -221,7 +221,7 @@ class Timeline:
             for batch in ranked.get(supply.stream.name, ()):
                 if batch.records.kind == HERALD:
                     ranks = batch.ranks[batch.ranks.searchsorted(first) :]
-                    store.zones.cut(store.first + store.mark(reader.order).searchsorted(ranks))
+                    store.zones.cut(store.first + store.column(reader.order).searchsorted(ranks))
 
     def _rows_seen(self, source: str, ranks: Ints) -> Ints:
         """How many rows of a stream there are at or before each place of the total order."""

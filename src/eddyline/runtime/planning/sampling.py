@@ -49,8 +49,8 @@ class Sample:
         lineage = self.base.lineage(ids)
         return ids if lineage is None else ids[any_bit(lineage)]
 
-    def keys(self, ids: Ints, marks: list[str]) -> Ints:
-        return combined([self.base.store.at(mark, ids) for mark in marks])
+    def keys(self, ids: Ints, names: list[str]) -> Ints:
+        return combined([self.base.store.at(name, ids) for name in names])
 
 
 def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], most: int) -> EdgeSeen:
@@ -61,17 +61,17 @@ def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], mo
     left, right = samples[pair[0]], samples[pair[1]]
     pairs = float(len(left.new) * len(right.live) + len(left.live) * len(right.new))
     matched = pairs
-    marks: tuple[list[str], list[str]] = ([], [])
+    names: tuple[list[str], list[str]] = ([], [])
     for equality in lowered.equalities:
         if (equality.left, equality.right) == pair:
-            marks[0].append(equality.left_key)
-            marks[1].append(equality.right_key)
+            names[0].append(equality.left_key)
+            names[1].append(equality.right_key)
         elif (equality.right, equality.left) == pair:
-            marks[0].append(equality.right_key)
-            marks[1].append(equality.left_key)
-    if marks[0]:
-        matched = _equal(left.keys(left.new, marks[0]), right.keys(right.live, marks[1]))
-        matched += _equal(right.keys(right.new, marks[1]), left.keys(left.live, marks[0]))
+            names[0].append(equality.right_key)
+            names[1].append(equality.left_key)
+    if names[0]:
+        matched = _equal(left.keys(left.new, names[0]), right.keys(right.live, names[1]))
+        matched += _equal(right.keys(right.new, names[1]), left.keys(left.live, names[0]))
     for condition in residuals_between(lowered, pair):
         if len(left.live) and len(right.live):
             some: dict[Ref, tuple[Sample, Ints]] = {

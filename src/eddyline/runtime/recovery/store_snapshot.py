@@ -28,12 +28,12 @@ from eddyline.operators.stream.reading import BEFORE, ReadPosition
 from eddyline.operators.stream.stream import StreamState
 from eddyline.runtime.engine.supply import Supply
 from eddyline.state.columns import Ints
-from eddyline.state.segment import Segment, open_marks, payload_name
+from eddyline.state.segment import Segment, open_columns, payload_name
 from eddyline.state.store import Store
 
 Load = Callable[[str], pa.Table]
 
-#: In the metadata of a segment: the marks of lineage that it does not hold because all of its rows are wanted.
+#: In the metadata of a segment: the columns of lineage that it does not hold because all of its rows are wanted.
 _WHOLE = b"whole"
 #: Rows whose bits are spread out at once.
 _AT_ONCE = 4096
@@ -79,7 +79,7 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
 
 
 def _segment_table(supply: Supply, segment: Segment) -> pa.Table:
-    """The rows of a segment; it names the marks that are not in it because the queries behind them want all of its
+    """The rows of a segment; it names the columns that are not in it because the queries behind them want all of its
     rows."""
     table = supply.segments.table(segment)
     whole = [port.lineage_column for port in supply.state.ports if not port.stores_lineage]
@@ -106,7 +106,9 @@ def _amendments(state: StreamState, reader: ReadPosition, first: int, end: int) 
         lineage = port.lineage_at(state.store, ids)
         if lineage is not None:
             lost &= ~any_bit(lineage)
-    return pa.table({"id": ids, **{f"_{mark}": state.store.at(mark, ids) for mark in reader.marks}, "lost": lost})
+    return pa.table(
+        {"id": ids, **{f"_{column}": state.store.at(column, ids) for column in reader.columns}, "lost": lost}
+    )
 
 
 def restore_store(supply: Supply, saved: Mapping[str, Any], load: Load) -> None:
@@ -137,9 +139,9 @@ def _restore_reader(state: StreamState, reader: ReadPosition, saved: Mapping[str
     if saved["amended"] is not None:
         table = load(saved["amended"])
         ids = np.asarray(table.column("id"))
-        for mark, values in open_marks(table).items():
-            if mark in store.marks:
-                store.marks[mark][ids - store.base] = values
+        for column, values in open_columns(table).items():
+            if column in store.columns:
+                store.columns[column][ids - store.base] = values
         lost = ids[np.asarray(table.column("lost"))]
         if len(lost):
             for port in state.ports_of(reader):
@@ -155,16 +157,17 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
     store.base = store.first = store.end = end - rows
     for index in stream.store.indexes.values():
         index.rebuild()
-    opened = [open_marks(table) for table in tables]
+    opened = [open_columns(table) for table in tables]
     bits = [
-        [lineage.bits(port, table, marks) for table, marks in zip(tables, opened, strict=True)] for port in stream.ports
+        [lineage.bits(port, table, columns) for table, columns in zip(tables, opened, strict=True)]
+        for port in stream.ports
     ]
     for port, found in zip(stream.ports, bits, strict=True):
         if not port.stores_lineage and any((one != port.full()).any() for one in found):
             port.stores_lineage = True
-            store.add_mark(port.lineage_column, np.uint64, port.width)
-    for number, (table, marks) in enumerate(zip(tables, opened, strict=True)):
-        marks |= {
+            store.add_column(port.lineage_column, np.uint64, port.width)
+    for number, (table, columns) in enumerate(zip(tables, opened, strict=True)):
+        columns |= {
             port.lineage_column: port.flat(found[number])
             for port, found in zip(stream.ports, bits, strict=True)
             if port.stores_lineage
@@ -174,16 +177,16 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
             name: table.column(saved).combine_chunks()
             if saved in table.column_names
             else pa.nulls(len(table), store.types[name].arrow)
-            for name, saved in ((name, payload_name(name)) for name in store.columns)
+            for name, saved in ((name, payload_name(name)) for name in store.payload)
         }
-        for mark, (compiled, kind) in stream.keys.items():
-            marks[mark] = keys_of(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
-        for mark, parts in stream.composites.items():
-            marks[mark] = combined([marks[p] for p in parts])
+        for column, (compiled, kind) in stream.keys.items():
+            columns[column] = keys_of(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
+        for column, parts in stream.composites.items():
+            columns[column] = combined([columns[p] for p in parts])
         for reader in stream.readers.values():
-            for mark in reader.marks:
-                marks.setdefault(mark, np.full(len(table), BEFORE))
-        store.append(len(table), payload, {name: values for name, values in marks.items() if name in store.marks})
+            for column in reader.columns:
+                columns.setdefault(column, np.full(len(table), BEFORE))
+        store.append(len(table), payload, {name: values for name, values in columns.items() if name in store.columns})
 
 
 def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
@@ -196,18 +199,20 @@ def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
 
 @dataclass
 class Lineage:
-    """Which query wants which stored row, by query and reference; in segments it lies under marks and slots of the run
-    before."""
+    """Which query wants which stored row, by query and reference; in segments it lies under columns and slots of the
+    run before."""
 
-    #: (query, reference) -> the mark and the slot of the run before.
+    #: (query, reference) -> the column and the slot of the run before.
     known: Mapping[tuple[str, str], tuple[str, int]]
-    #: Whether all queries have the marks and slots that they had.
+    #: Whether all queries have the columns and slots that they had.
     is_as_written: bool
 
     @classmethod
     def of(cls, stream: StreamState, saved: Mapping[str, list[tuple[str, str, int]]]) -> Lineage:
         known = {
-            (query, reference): (mark, slot) for mark, members in saved.items() for query, reference, slot in members
+            (query, reference): (column, slot)
+            for column, members in saved.items()
+            for query, reference, slot in members
         }
         as_written = True
         for port in stream.ports:
@@ -222,7 +227,7 @@ class Lineage:
                 as_written &= place == (port.lineage_column, slot)
         return cls(known, as_written)
 
-    def bits(self, port: Port, table: pa.Table, marks: Mapping[str, npt.NDArray[Any]]) -> LineageBits:
+    def bits(self, port: Port, table: pa.Table, columns: Mapping[str, npt.NDArray[Any]]) -> LineageBits:
         """The lineage of the rows of a segment under a port."""
         rows, whole = len(table), json.loads(table.schema.metadata[_WHOLE])
         slots: dict[str, list[tuple[int, int]]] = {}
@@ -231,14 +236,14 @@ class Lineage:
             if (place := self.known.get((member.query, member.reference))) is not None:
                 slots.setdefault(place[0], []).append((place[1], slot))
         found = np.zeros((rows, port.width), np.uint64)
-        for mark, pairs in slots.items():
-            if mark in marks:
-                found |= _moved(marks[mark].reshape(rows, -1), pairs, port.width)
-            elif mark in whole:
+        for column, pairs in slots.items():
+            if column in columns:
+                found |= _moved(columns[column].reshape(rows, -1), pairs, port.width)
+            elif column in whole:
                 found |= bits_of(tuple(slot for _, slot in pairs), port.width)
             # Otherwise the rows were stored before the join was there: its queries do not see them.
         # A bit may be that of a query which has gone and whose slot was given to another after the segment was written.
-        return found & _begun(port, marks["ts"])
+        return found & _begun(port, columns["ts"])
 
 
 def _moved(lineage: LineageBits, pairs: Sequence[tuple[int, int]], width: int) -> LineageBits:

@@ -82,7 +82,7 @@ class DemandCondition:
         #: Zones of the opposite store, asked before its index; None: they are not.
         self.zones = zones
         self._worth = None if zones is None else zones[0].worth()
-        self.mark: str | None = None
+        self.index_column: str | None = None
         self.checked = 0
         self.rejected = 0
         self._filter = np.zeros(0, np.uint64)
@@ -100,12 +100,12 @@ class DemandCondition:
 
     def prepare(self) -> None:
         """Have the index that answers the question; before the first time it is asked."""
-        if self.links and self.mark is None:
-            self.mark = self.opposite.need_index(tuple((there, key) for _, _, there, key in self.links))
+        if self.links and self.index_column is None:
+            self.index_column = self.opposite.need_index(tuple((there, key) for _, _, there, key in self.links))
 
     def passes(self, rows: Combinations, chosen: Ints | None = None) -> Flags:
         """Of combinations (or of the chosen among them), whether each has a partner now that lives while it lives."""
-        assert self.mark is not None
+        assert self.index_column is not None
         if self.zones is not None and self._worth is not None:
             zones, counters = self.zones
             may = zones.may_have(self.opposite, self.links, self.bases, rows.ids, chosen, self._worth, counters)
@@ -134,11 +134,11 @@ class DemandCondition:
     def sampled(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
         """The same answer of a few combinations, whatever the ages, without making an index for it."""
         hashes = self.hashes(ids, chosen)
-        if self.mark is None and isinstance(self.opposite, StreamInput) and len(self.links) == 1:
+        if self.index_column is None and isinstance(self.opposite, StreamInput) and len(self.links) == 1:
             # Another reader of the store may have made the index.
             key = self.links[0][3]
-            self.mark = key if key in self.opposite.store.indexes else None
-        if self.mark is not None:
+            self.index_column = key if key in self.opposite.store.indexes else None
+        if self.index_column is not None:
             ends = np.full(len(hashes), np.iinfo(np.int64).max)
             return self._partners(hashes, -ends, ends, self.opposite.end) >= 0
         asked, places = np.unique(hashes, return_inverse=True)
@@ -165,8 +165,8 @@ class DemandCondition:
         That is not so where a row before `start` with the same keys is alive at `last`: the condition was true already.
         """
         store = self.opposite.store
-        assert self.mark is not None
-        keys = np.ascontiguousarray(store.indexes[self.mark].keys[start - store.base : stop - store.base])
+        assert self.index_column is not None
+        keys = np.ascontiguousarray(store.indexes[self.index_column].keys[start - store.base : stop - store.base])
         floors = self.opposite.floors(np.full(len(keys), last))
         ids = np.arange(start, stop)
         holders = self._partners(keys, floors, np.full(len(keys), FOREVER), start)
@@ -190,11 +190,11 @@ class DemandCondition:
 
     def _partners(self, keys: Ints, floors: Ints, ceilings: Ints, before: int) -> Ints:
         store = self.opposite.store
-        index = store.indexes[self.mark or ""]
-        begins = store.marks["ts" if isinstance(self.opposite, StreamInput) else "clock"]
+        index = store.indexes[self.index_column or ""]
+        begins = store.columns["ts" if isinstance(self.opposite, StreamInput) else "clock"]
         if isinstance(self.opposite, StreamInput) and self.opposite.stream.is_table:
             ceilings = np.full(len(keys), np.iinfo(np.int64).max)
-        dead = store.marks[self.opposite.death]
+        dead = store.columns[self.opposite.death]
         stored = bloom.Begun(index.heads, index.back, index.keys, begins, dead, store.base, store.first)
         found: Ints = bloom.holders(keys, floors, ceilings, stored, before)
         return found
@@ -205,7 +205,7 @@ class DemandCondition:
 
     def _refresh(self) -> None:
         store = self.opposite.store
-        keys = store.indexes[self.mark or ""].keys
+        keys = store.indexes[self.index_column or ""].keys
         gone = self._held - (store.live - (store.end - self._filled))
         if not len(self._filter) or 2 * gone > self._held or store.live > 8 * len(self._filter):
             self._filter = bloom.filter_for(2 * store.live)
@@ -221,7 +221,7 @@ def wanted_pairs(
     condition: DemandCondition,
     partner: StreamInput,
     origin: tuple[int, ...],
-    index_mark: str,
+    index_column: str,
     probe: Probe,
 ) -> tuple[Ints, Ints, int, int] | None:
     """Probe a stream for new rows and ask the condition of every pair at once: (left, right, visited, refused).
@@ -237,16 +237,16 @@ def wanted_pairs(
     ):
         return None
     store, asked = partner.store, condition.opposite.store
-    asked_index = asked.indexes[condition.mark or ""]
+    asked_index = asked.indexes[condition.index_column or ""]
     mine = [condition.bases[r].store.at(key, probe.rows.ids[r]) for r, key, _, _ in own]
-    theirs = [store.marks[key] for _, key, _, _ in other]
+    theirs = [store.columns[key] for _, key, _, _ in other]
     # The links are sorted by input, so that the keys of one input come before those of the other.
     own_first = condition.links[0][0] in origin
-    stored = store.indexes[index_mark].chains(partner.order, partner.death, partner.in_time_order)
+    stored = store.indexes[index_column].chains(partner.order, partner.death, partner.in_time_order)
     sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
     opposite = condition.opposite
     there = bloom.ProbedStore(
-        asked_index.heads, asked_index.back, asked_index.keys, asked.marks[opposite.death], asked.base, asked.first
+        asked_index.heads, asked_index.back, asked_index.keys, asked.columns[opposite.death], asked.base, asked.first
     )
     asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     return bloom.probe_wanted(asking, stored, sides, opposite.floors(probe.rows.clock), there)

@@ -99,14 +99,14 @@ def _side(
     shared = _keys(one, joint)
     spread = hashing.mix_all(combined([np.ascontiguousarray(column) for column in shared.T]))
     mine = [key if reference in one.references else None for reference, key, _, _ in third]
-    chains = (index.heads, index.back, index.keys, store.marks["ts"], store.base, store.first)
+    chains = (index.heads, index.back, index.keys, store.columns["ts"], store.base, store.first)
     return (*chains, floor, deaths, _keys(one, keys), spread, shared, _keys(one, mine))
 
 
-def _keys(one: StreamInput, marks: Sequence[str | None]) -> Ints:
+def _keys(one: StreamInput, names: Sequence[str | None]) -> Ints:
     """Keys of the live rows, a column per part; parts that lie elsewhere are zero."""
     none = np.zeros(one.store.extent, np.int64)
-    columns = [none if mark is None else one.store.mark(mark) for mark in marks]
+    columns = [none if name is None else one.store.column(name) for name in names]
     return np.stack(columns or [none], axis=1)
 
 
@@ -117,7 +117,7 @@ def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, .
         return False, np.zeros(1, np.bool_), key, np.zeros(1, np.int32), key, key, 0, 0, 0
     condition.prepare()
     opposite, store = condition.opposite, condition.opposite.store
-    index = store.indexes[condition.mark or ""]
+    index = store.indexes[condition.index_column or ""]
     from_near = np.array([reference in near.references for reference, _, _, _ in condition.links])
     span = -int(opposite.floors(np.zeros(1, np.int64))[0])
     return (
@@ -126,7 +126,7 @@ def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, .
         index.heads,
         index.back,
         index.keys,
-        store.marks[opposite.death],
+        store.columns[opposite.death],
         store.base,
         store.first,
         span,

@@ -61,8 +61,8 @@ def _all_pairs(one: Input, step: ProbeStep, loop: bool, hashes: Ints, limits: In
 
 def _scanned(one: Input, step: ProbeStep, hashes: Ints, limits: Ints, floors: Ints, first: int, end: int) -> Pairs:
     store = one.store
-    order, dead = store.marks[one.order], store.marks[one.death]
-    keys = store.marks[step.index] if step.index is not None else order
+    order, dead = store.columns[one.order], store.columns[one.death]
+    keys = store.columns[step.index] if step.index is not None else order
     stored = kernels.StoredStretch(keys, order, dead, store.base, max(first, store.first), end)
     left, right, visited = kernels.probe_scan(kernels.ProbeKeys(hashes, limits, floors), step.index is not None, stored)
     if store.dropped:
@@ -75,8 +75,8 @@ def _scanned(one: Input, step: ProbeStep, hashes: Ints, limits: Ints, floors: In
 def _scanned_stretches(one: Input, step: ProbeStep, hashes: Ints, limits: Ints, floors: Ints, grid: Grid) -> Pairs:
     """Every stretch of the rows against the stored stretches that it does not skip."""
     store = one.store
-    order, dead = store.marks[one.order], store.marks[one.death]
-    keys = store.marks[step.index] if step.index is not None else order
+    order, dead = store.columns[one.order], store.columns[one.death]
+    keys = store.columns[step.index] if step.index is not None else order
     stored = zones.Laid(step.index is not None, keys, order, dead, store.base, one.in_time_order)
     cells = zones.ZoneCells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
     left, right, kinds, visited = zones.probe_stretches(

@@ -52,7 +52,7 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
         kept = node.joined(probe, pairs, rest, False, numbers=True).ids[NUMBER]
         left, right = pairs.left[kept], pairs.right[kept]
     cells = zones.ZoneCells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
-    order, dead = store.marks[one.order], store.marks[one.death]
+    order, dead = store.columns[one.order], store.columns[one.death]
     stored = zones.Laid(False, order, order, dead, store.base, one.in_time_order)
     asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     if grid.within is not None:

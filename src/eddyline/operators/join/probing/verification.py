@@ -159,7 +159,7 @@ class Verification:
         same: npt.NDArray[np.bool_] = a.store.at(equality.left_key, at_a) == b.store.at(equality.right_key, at_b)
         if equality.exact or not len(made):
             return same
-        one, other = (s.store.columns.get(c) for s, c in zip((a, b), equality.text_columns or ("", ""), strict=True))
+        one, other = (s.store.payload.get(c) for s, c in zip((a, b), equality.text_columns or ("", ""), strict=True))
         if isinstance(one, StringColumn) and isinstance(other, StringColumn):
             texts: npt.NDArray[np.bool_] = order_kernels.equal_strings(
                 one.offsets,

@@ -48,7 +48,7 @@ _TIMED = ("INT", "BIGINT", "DATE", "TIMESTAMP")
 class Pin:
     """A key of a child that a parent's value fixes."""
 
-    mark: str
+    key: str
     type: DataType
     #: The child's column and how to get it from the key; None: the key does not tell it.
     column: str | None
@@ -95,7 +95,7 @@ class JoinShape:
         self.closings = closings
         self.links: dict[int, list[Link]] = {position: [] for position in group.bases}
         self._expressions: dict[tuple[int, str], Expression] = {
-            (position, key.mark): key.expression
+            (position, key.name): key.expression
             for position, seat in enumerate(group.config.seats)
             for key in seat.keys
         }
@@ -130,10 +130,10 @@ class JoinShape:
         return self._branches[roots]
 
     def _link(self, parent: int, child: int, keys: list[tuple[str, str]]) -> None:
-        pins = tuple(self.pin(child, self._expressions[child, mark], mark) for _, mark in keys)
-        self.links[parent].append(Link(child, tuple(mark for mark, _ in keys), pins))
+        pins = tuple(self.pin(child, self._expressions[child, key], key) for _, key in keys)
+        self.links[parent].append(Link(child, tuple(key for key, _ in keys), pins))
 
-    def pin(self, child: int, expression: Expression, mark: str) -> Pin:
+    def pin(self, child: int, expression: Expression, key: str) -> Pin:
         turned = inverse_of(expression)
         source = self.group.config.seats[child].source
         trend = trend_of(expression) if expression.type.name in _TIMED else None
@@ -143,7 +143,7 @@ class JoinShape:
             else None
         )
         column, back = (None, None) if turned is None else (turned[0].column, turned[1])
-        return Pin(mark, expression.type, column, back, ends, isinstance(expression, ColumnRef))
+        return Pin(key, expression.type, column, back, ends, isinstance(expression, ColumnRef))
 
     def _parts(self) -> list[set[int]]:
         """The connected parts of the join graph."""
@@ -226,14 +226,14 @@ class AliveEvaluation:
         ids = self.ids(child)
         if len(ids):
             held = (
-                combined([base.store.at(pin.mark, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
+                combined([base.store.at(pin.key, ids) for pin, _, _ in pins]) if pins else np.zeros(len(ids), np.int64)
             )
             asked = combined([keys for _, _, keys in pins]) if pins else np.zeros(rows, np.int64)
             row_new, row_old = self._below(branch)
             for pin, _, _ in pins:
-                if pin.mark not in base.port.required:
+                if pin.key not in base.port.required:
                     # A row without a value has none of those that are asked for.
-                    there = np.asarray(base.values_of(pin.mark, ids).is_valid())
+                    there = np.asarray(base.values_of(pin.key, ids).is_valid())
                     row_new, row_old = np.where(there, row_new, LONG_AGO), np.where(there, row_old, LONG_AGO)
             if not needs_old:
                 here = np.isin(held, asked[new < FOREVER])
@@ -282,7 +282,7 @@ class AliveEvaluation:
         possible = old = self.window(position)
         new = np.full(len(ids), LONG_AGO)
         for link, below in branch.links:
-            pins = [(pin, *self._key(base, mark, ids)) for pin, mark in zip(link.pins, link.keys, strict=True)]
+            pins = [(pin, *self._key(base, key, ids)) for pin, key in zip(link.pins, link.keys, strict=True)]
             # Nothing lies above a root: when all below it is old is not asked for.
             one_new, one_old = self._at(below, pins, len(ids), needs_old=not is_root)
             possible = np.minimum(possible, np.maximum(one_new, one_old))
@@ -297,9 +297,9 @@ class AliveEvaluation:
         self._rows[branch.shape] = found
         return found
 
-    def _key(self, base: StreamInput, mark: str, ids: Ints) -> tuple[pa.Array, Ints]:
+    def _key(self, base: StreamInput, key: str, ids: Ints) -> tuple[pa.Array, Ints]:
         """The values of a key of stored rows, and their keys."""
-        return base.values_of(mark, ids), base.store.at(mark, ids)
+        return base.values_of(key, ids), base.store.at(key, ids)
 
     def ids(self, position: int) -> Ints:
         """The stored rows that the group has reached and some member of it wants."""

@@ -38,7 +38,7 @@ class KeyChains:
         self.group = group
         self.rule = rule
         self.closings = closings
-        #: Reference -> the mark, the column and the type of its key.
+        #: Reference -> name, column of the stream and type of its key.
         self.keys: dict[int, tuple[str, str, DataType]] = _one_class(group, rule)
         self.one_key = OneKey(rule, self.keys)
         self._closed: list[Ints] = []
@@ -101,13 +101,13 @@ class KeyChains:
 
     def rows(self, keys: Ints) -> dict[int, Ints]:
         """The rows with these keys, by reference."""
-        return {position: self._chain(position, mark, keys) for position, (mark, _, _) in self.keys.items()}
+        return {position: self._chain(position, column, keys) for position, (column, _, _) in self.keys.items()}
 
-    def _chain(self, position: int, mark: str, keys: Ints) -> Ints:
+    def _chain(self, position: int, column: str, keys: Ints) -> Ints:
         """The rows of a reference with these keys."""
         base = self.group.bases[position]
         store = base.store
-        index = store.indexes[base.need_index(((position, mark),))]
+        index = store.indexes[base.need_index(((position, column),))]
         limits, floors = np.full(len(keys), _MOST), np.full(len(keys), _LEAST)
         _, ids, _ = kernels.probe_chains(
             kernels.ProbeKeys(keys, limits, floors), index.chains(base.order, base.death, False)
@@ -121,11 +121,11 @@ def _one_class(group: JoinGroup, rule: JoinShape) -> dict[int, tuple[str, str, D
     found: dict[int, tuple[str, str, DataType]] = {}
     if len(rule.parts) != 1:
         return found
-    pins = {(link.child, pin.mark): pin for links in rule.links.values() for link in links for pin in link.pins}
+    pins = {(link.child, pin.key): pin for links in rule.links.values() for link in links for pin in link.pins}
     for position, seat in enumerate(group.config.seats):
         mine = [pin for (child, _), pin in pins.items() if child == position]
         if seat.is_table or len(seat.keys) != 1 or len(mine) != 1 or not mine[0].is_column or mine[0].ends is not None:
             return {}
         assert mine[0].column is not None
-        found[position] = (mine[0].mark, mine[0].column, mine[0].type)
+        found[position] = (mine[0].key, mine[0].column, mine[0].type)
     return found if len({kind for _, _, kind in found.values()}) == 1 else {}

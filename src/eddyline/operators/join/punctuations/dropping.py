@@ -48,7 +48,7 @@ class Dropping:
                 or self._is_open(link, child)
             ):
                 continue
-            rows = kernels.ProbeMarks(_plain(new.keys[link.keys[0]]), _plain(new.ranks), _plain(new.ts), 0)
+            rows = kernels.ProbeColumns(_plain(new.keys[link.keys[0]]), _plain(new.ranks), _plain(new.ts), 0)
             if self._is_far(link, child, base, _keys(rows, asked)):
                 self._judged.add((position, link.child))
             elif (unmet := self._unmet(link, child, base, asked, rows)) is not None:
@@ -69,8 +69,8 @@ class Dropping:
             child = bases[link.child]
             if (position, link.child) in self._judged or self._is_open(link, child):
                 continue
-            marks = base.store.marks
-            rows = kernels.ProbeMarks(marks[link.keys[0]], marks[base.order], marks["ts"], base.store.base)
+            columns = base.store.columns
+            rows = kernels.ProbeColumns(columns[link.keys[0]], columns[base.order], columns["ts"], base.store.base)
             if self._is_far(link, child, base, _keys(rows, ids)):
                 continue
             lost = np.zeros(len(ids), np.bool_) if lost is None else lost
@@ -112,12 +112,12 @@ class Dropping:
         return column is not None and not self.rule.closings.closed[child.port.source].is_near(column, keys)
 
     def _unmet(
-        self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.ProbeMarks
+        self, link: Link, child: StreamInput, base: StreamInput, ids: Ints, asked: kernels.ProbeColumns
     ) -> Mask | None:
         """Which rows have a partner that is closed and not stored, where one key decides; None: it does not."""
         pin, index = (
             link.pins[0],
-            child.store.indexes.get(child.stream.index_name(tuple(pin.mark for pin in link.pins))),
+            child.store.indexes.get(child.stream.index_name(tuple(pin.key for pin in link.pins))),
         )
         if index is None or pin.column is None or not self._is_by_key(link, child):
             return None
@@ -149,31 +149,31 @@ class Dropping:
                 )
             else:
                 columns = {
-                    pin.column: pin.turned(base.values_of(mark, ids))
-                    for pin, mark in zip(link.pins, link.keys, strict=True)
+                    pin.column: pin.turned(base.values_of(column, ids))
+                    for pin, column in zip(link.pins, link.keys, strict=True)
                     if pin.column is not None and pin.turned is not None
                 }
                 found = closed.before(columns, base.store.at(base.order, ids), regions)
-        for pin, mark in zip(link.pins, link.keys, strict=True):
+        for pin, column in zip(link.pins, link.keys, strict=True):
             if pin.ends is not None:
-                over = pin.ends.due(base.store.at(mark, ids)) <= base.store.at("ts", ids)
+                over = pin.ends.due(base.store.at(column, ids)) <= base.store.at("ts", ids)
                 found = over if found is None else found | over
         return found
 
     def _held(self, link: Link, child: StreamInput, base: StreamInput, ids: Ints) -> Mask:
         """For which rows a row of their partner is stored and in its window."""
-        keys = combined([base.store.at(mark, ids) for mark in link.keys])
-        marks = tuple(pin.mark for pin in link.pins)
-        index = child.store.indexes.get(child.stream.index_name(marks))
+        keys = combined([base.store.at(column, ids) for column in link.keys])
+        columns = tuple(pin.key for pin in link.pins)
+        index = child.store.indexes.get(child.stream.index_name(columns))
         if index is None:
-            return np.isin(keys, combined([child.store.mark(mark) for mark in marks]))
+            return np.isin(keys, combined([child.store.column(column) for column in columns]))
         found: Mask = kernels.held(
             keys, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True)
         )
         return found
 
 
-def _keys(asked: kernels.ProbeMarks, ids: Ints) -> Ints:
+def _keys(asked: kernels.ProbeColumns, ids: Ints) -> Ints:
     """The keys of rows with rising ids, without a copy where there are no gaps between them."""
     if len(ids) and ids[-1] - ids[0] == len(ids) - 1:
         near: Ints = asked.keys[ids[0] - asked.base : ids[-1] + 1 - asked.base]

@@ -38,8 +38,8 @@ class GroupRoots:
                     base.stream.need_column(column)
                 base.stream.need_key(key)
                 pins = self.pins.setdefault(position, [])
-                if not any(pin.mark == key.mark for _, pin in pins):
-                    pins.append((at, self.rule.pin(position, key.expression, key.mark)))
+                if not any(pin.key == key.name for _, pin in pins):
+                    pins.append((at, self.rule.pin(position, key.expression, key.name)))
 
     def is_due(self, group: JoinGroup) -> bool:
         """Whether anything has happened since the last look by which a group can end."""
@@ -73,8 +73,8 @@ def _equal_keys(group: JoinGroup, expression: Expression) -> list[tuple[int, Joi
     if len(read) != 1:
         return []
     key = JoinKeyColumn.of(expression)
-    found: dict[tuple[int, str], JoinKeyColumn] = {(read[0], key.mark): key}
-    known = {(position, key.mark): key for position, seat in enumerate(group.config.seats) for key in seat.keys}
+    found: dict[tuple[int, str], JoinKeyColumn] = {(read[0], key.name): key}
+    known = {(position, key.name): key for position, seat in enumerate(group.config.seats) for key in seat.keys}
     grows = True
     while grows:
         grows = False

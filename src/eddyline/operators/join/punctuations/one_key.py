@@ -39,7 +39,7 @@ class OneKey:
     def __init__(self, rule: JoinShape, keys: Mapping[int, tuple[str, str, DataType]]) -> None:
         self.rule = rule
         self.group = rule.group
-        #: Reference -> the mark, the column and the type of its key.
+        #: Reference -> name, column of the stream and type of its key.
         self.keys = keys
 
     @property
@@ -49,13 +49,15 @@ class OneKey:
     def dead(self, keys: Ints | None, came: Came, frontier: int) -> tuple[dict[int, Ints], int]:
         """The rows with some keys that are in no result to come, by reference, and how many were judged; None: all
         stored rows are."""
-        bases, held, marks = self.group.bases, {}, {}
+        bases, held, columns = self.group.bases, {}, {}
         if keys is None and self.is_pair:
             return self._pair()
         if keys is None:
             held = {position: self._wanted(position, bases[position].ids()) for position in self.keys}
-            marks = {position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()}
-            keys = distinct(np.concatenate([*marks.values()]))
+            columns = {
+                position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()
+            }
+            keys = distinct(np.concatenate([*columns.values()]))
         until = self._closed(keys)
         if not until:
             return {}, 0
@@ -71,9 +73,9 @@ class OneKey:
                 continue
             if position not in held and _WALKED * len(here) >= bases[position].store.live:
                 held[position] = self._wanted(position, bases[position].ids())
-                marks[position] = bases[position].store.at(self.keys[position][0], held[position])
+                columns[position] = bases[position].store.at(self.keys[position][0], held[position])
             if position in held:
-                place = np.append(np.where(some, np.arange(len(keys)), -1), -1)[places_of(keys, marks[position])]
+                place = np.append(np.where(some, np.arange(len(keys)), -1), -1)[places_of(keys, columns[position])]
                 rows[position], at[position] = held[position][place >= 0], place[place >= 0]
             else:
                 ids, place = self._chains(position, keys[here])
@@ -97,17 +99,17 @@ class OneKey:
         lost, judged = {}, 0
         (one, _), (other, _) = self.keys.items()
         for position, partner in ((one, other), (other, one)):
-            base, (mark, _, _) = self.group.bases[position], self.keys[position]
+            base, (key_name, _, _) = self.group.bases[position], self.keys[position]
             _, column, kind = self.keys[partner]
             closed, regions = (
                 self.rule.closings.closed.get(self.group.bases[partner].port.source),
                 self.rule.regions[partner],
             )
-            keys = base.store.mark(mark)[: max(base.end - base.store.first, 0)]
+            keys = base.store.column(key_name)[: max(base.end - base.store.first, 0)]
             judged += len(keys)
             if closed is None or closed.is_empty or not len(keys):
                 continue
-            left_out = base.store.mark(DROPPED)[: len(keys)] if base.store.dropped else _NONE
+            left_out = base.store.column(DROPPED)[: len(keys)] if base.store.dropped else _NONE
             if closed.is_by_key(column, regions) and (shut := closed.shut_by_now(column)) is not None:
                 ids = kernels.shut_rows(keys, left_out, shut, FOREVER)
             else:

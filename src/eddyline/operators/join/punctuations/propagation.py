@@ -88,7 +88,7 @@ class _Class:
             lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
             ids = ids if lineage is None else ids[any_bit(lineage)]
             if len(ids) and not base.stream.is_table:
-                values, ts = base.values_of(pin.mark, ids), base.store.at("ts", ids)
+                values, ts = base.values_of(pin.key, ids), base.store.at("ts", ids)
                 # Rows are in order of time: each value once, with its first row.
                 encoded = values.dictionary_encode()
                 present = np.asarray(encoded.indices.fill_null(len(encoded.dictionary))).astype(np.int64)
@@ -180,9 +180,9 @@ class Propagation:
 
     def _class_of(self, column: ColumnRef, closings: Closings) -> _Class:
         found = _Class(self.group, closings, column)
-        mine = {(position, pin.mark) for position, pin in found.pins}
+        mine = {(position, pin.key) for position, pin in found.pins}
         for known in self.classes:
-            if mine & {(position, pin.mark) for position, pin in known.pins}:
+            if mine & {(position, pin.key) for position, pin in known.pins}:
                 return known
         self.classes.append(found)
         return found

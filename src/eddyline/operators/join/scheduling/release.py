@@ -167,7 +167,7 @@ class SharedSchedule(Schedule):
                 # Lineage changes when a query comes or goes, and then there is another schedule, or when the port
                 # releases rows.
                 begin = max(store.first, self._wanted_below[origin.number]) - store.base
-                lineage = store.marks[port.lineage_column][begin : store.end - store.base]
+                lineage = store.columns[port.lineage_column][begin : store.end - store.base]
                 if not kernels.are_all(lineage.reshape(-1, port.width), port.full()):
                     return False
                 self._wanted_below[origin.number] = store.end

@@ -108,14 +108,14 @@ class Origin:
         limits, hashes = probe.limits, probe.hashes
         scans = step.index is None or node.loop
         if scans:
-            cursor = store.first + np.searchsorted(store.mark(partner.order), limits) - 1
+            cursor = store.first + np.searchsorted(store.column(partner.order), limits) - 1
         else:
             assert step.index is not None
             index = store.indexes[step.index]
             cursor = limits.copy()
             tops = buffer.tops(number, len(index.heads))
             strips.enter_chains(
-                hashes, cursor, tops, index.heads, index.back, store.marks[partner.order], store.base, store.first
+                hashes, cursor, tops, index.heads, index.back, store.columns[partner.order], store.base, store.first
             )
         measure = probe.join_slice.rows_seen(partner.port.position, rows.rank) if counted else rows.clock
         own = rows.ids[mine.port.position]
@@ -154,13 +154,13 @@ class Origin:
     def _walk(self, part: slice, sizes: Ints, place: Ints, runs: StripRuns, before: int, buffer: OutputBuffer) -> Ints:
         store, step = self.partner.store, self.step
         visited = np.zeros(len(sizes), np.int64)
-        hashes, age = self.probe.hashes[part], store.marks[self.age]
+        hashes, age = self.probe.hashes[part], store.columns[self.age]
         walkers = strips.Walkers(hashes, self.measure[part], self.cursor[part], place)
         where = strips.RunPlaces(runs.start, runs.ends, before)
         turn = 0
         if self.scans:
             stored = strips.Aged(
-                store.marks[step.index] if step.index is not None else age, age, store.base, store.first
+                store.columns[step.index] if step.index is not None else age, age, store.base, store.first
             )
             while True:
                 buffer.used, turn = strips.scan_strips(

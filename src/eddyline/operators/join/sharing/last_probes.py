@@ -59,21 +59,21 @@ class LastProbes(JoinPolicy):
         return Modes(taken=pairs)
 
 
-def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -> tuple[int, int]:
+def _written(into: Expansion, one: StreamInput, index_column: str, probe: Probe) -> tuple[int, int]:
     """Write the shares of a probe; returns the pairs that some query wants, and the stored rows looked at."""
     rows, store, port, roll = probe.rows, one.store, one.port, into.roll
-    index = store.indexes[index_mark]
+    index = store.indexes[index_column]
     width = len(roll.place_of) // 64
     everyone = port.full().reshape(1, width)
     lineage: LineageBits = everyone if rows.lineage is None else rows.lineage
-    stored: LineageBits = store.marks[port.lineage_column].reshape(-1, width) if port.stores_lineage else everyone
+    stored: LineageBits = store.columns[port.lineage_column].reshape(-1, width) if port.stores_lineage else everyone
     counted = bool(port.most_rows)
     seen = probe.join_slice.rows_seen(port.position, rows.rank) if counted else rows.clock
     time, rows_back = port.reaches
     table = time.table & bits_of(roll.slots, width)
     sequence = kernels.by_bucket(probe.hashes, index.heads)
-    ts = store.marks[one.death]
-    num = store.marks[port.reader.numbers] if counted else ts
+    ts = store.columns[one.death]
+    num = store.columns[port.reader.numbers] if counted else ts
     probing = kernels.Probing(
         probe.hashes,
         probe.limits,
@@ -83,7 +83,7 @@ def _written(into: Expansion, one: StreamInput, index_mark: str, probe: Probe) -
         int(rows.lineage is not None),
         bool(ascends(probe.limits)),
     )
-    order, theirs = store.marks[one.order], int(port.stores_lineage)
+    order, theirs = store.columns[one.order], int(port.stores_lineage)
     chained = kernels.Chained(
         index.heads, index.back, index.keys, order, ts, num, stored, theirs, store.base, store.first
     )

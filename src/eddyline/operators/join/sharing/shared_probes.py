@@ -70,7 +70,7 @@ class Met:
         reach."""
         store = partner.store
         found: tuple[Ints, Ints] = pairs_of(
-            ids - self.start, floors, self.begin, self.rows, store.marks[partner.death], store.base, store.first
+            ids - self.start, floors, self.begin, self.rows, store.columns[partner.death], store.base, store.first
         )
         return found
 

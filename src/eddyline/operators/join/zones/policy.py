@@ -171,7 +171,7 @@ class ZoneSkipping(JoinPolicy):
         """Whether some stretch of the keys of a probe by hash seems to miss those of the store: a glance before zones
         are asked. Keys of
         several keys are hashes, which miss nothing."""
-        keys = one.store.mark(probe.step.index or one.order)
+        keys = one.store.column(probe.step.index or one.order)
         if len(probe.step.probe_keys) != 1 or not len(keys):
             return False
         some = keys[:: len(keys) // self.tuning.look + 1]

@@ -63,11 +63,11 @@ class Crowd:
         (stamp, count), self.tell, self._found = self._found, None, None
         position = stamp & _POSITION
         base, seat = self.bases[position], self.lowered.seats[position]
-        row = base.store.first + np.searchsorted(base.store.mark(base.order), [stamp >> POSITION_BITS])
+        row = base.store.first + np.searchsorted(base.store.column(base.order), [stamp >> POSITION_BITS])
         keys = {}
         for key in seat.keys:
             name = key.expression.column if isinstance(key.expression, ColumnRef) else "its key"
-            keys[name] = base.values_of(key.mark, row)[0].as_py()
+            keys[name] = base.values_of(key.name, row)[0].as_py()
         of_key = f" with {' and '.join(f'{name} = {value!r}' for name, value in keys.items())}" if keys else ""
         made = f"one row of stream {seat.source}{of_key} makes {count:,} results"
         return f"{whose}: {made}; most_results is {self.most:,}"

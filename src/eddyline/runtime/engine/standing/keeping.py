@@ -233,8 +233,12 @@ class Partners:
         self.rule, self.closings = JoinShape(group, closings), closings
         self.links = self.rule.links[position]
         self.source = group.bases[1 - position].port.source
-        keys = {key.mark: key.expression for key in group.config.seats[position].keys}
-        self.keys = {mark: (keys[mark], compile_expression(keys[mark])) for link in self.links for mark in link.keys}
+        keys = {key.name: key.expression for key in group.config.seats[position].keys}
+        self.keys = {
+            key_name: (keys[key_name], compile_expression(keys[key_name]))
+            for link in self.links
+            for key_name in link.keys
+        }
         self.columns = sorted({str(name) for e, _ in self.keys.values() for _, name in columns_of(e)})
         #: How many of the oldest rows were looked at.
         self.seen = 0
@@ -257,8 +261,8 @@ class Partners:
         columns = {}
         without = np.zeros(len(table), np.bool_)
         for link in self.links:
-            for pin, mark in zip(link.pins, link.keys, strict=True):
-                e, compiled = self.keys[mark]
+            for pin, key_name in zip(link.pins, link.keys, strict=True):
+                e, compiled = self.keys[key_name]
                 here = {(ref, name): table.column(name).combine_chunks() for ref, name in columns_of(e)}
                 values = compiled(here, len(table))
                 without |= ~there(values)
