@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.dashboard.server import Server
-    from eddyline.language.requests.ask_shapes import Shapes
+    from eddyline.language.requests.request_shapes import RequestShapes
     from eddyline.runtime.embedded.driver import EmbeddedDriver
     from eddyline.runtime.engine.pipeline import Pipeline
 
@@ -112,7 +112,7 @@ class Query:
     def _bound(self) -> BoundQuery:
         catalog = self._session.job.catalog
         known = catalog.templates.get(self.name) or catalog.requests.get(self.name)
-        return catalog.query(self.name) if known is None else known.standing
+        return catalog.query(self.name) if known is None else known.as_query
 
     def to_dataframe(self, *, streaming: bool = False) -> DataFrame:
         """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with
@@ -200,7 +200,7 @@ class Session:
             )
         self._statements = Statements(self.job, self._runner)
         #: Texts of requests that were read before.
-        self._shapes: Shapes | None = None
+        self._shapes: RequestShapes | None = None
 
     # -- saying what there is
 
@@ -282,10 +282,10 @@ class Session:
         # What only requests need is loaded with the first of them.
         from eddyline.language.requests.templates import request_stream
 
-        asking = request_stream(stream, self.job.catalog.template(template), named, None)
-        self.job.catalog.add(asking)
+        declared = request_stream(stream, self.job.catalog.template(template), named, None)
+        self.job.catalog.add(declared)
         self._runner.declare(stream, given)
-        self._statements.stand(asking.standing)
+        self._statements.stand(declared.as_query)
         return Query(self, name, self._runner.handles[name])
 
     def request(
@@ -300,12 +300,12 @@ class Session:
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
         """
         # What only requests need is loaded with the first of them.
-        from eddyline.language.requests.ask_shapes import Shapes
-        from eddyline.language.requests.asked import bind_asks
+        from eddyline.language.requests.request_shapes import RequestShapes
+        from eddyline.language.requests.request_texts import bind_request_texts
 
-        self._shapes = self._shapes or Shapes()
+        self._shapes = self._shapes or RequestShapes()
         texts = list(text) if isinstance(text, Iterable) and not isinstance(text, str | bytes) else [text]
-        found = bind_asks(texts, as_of, self.job.catalog, self._shapes)
+        found = bind_request_texts(texts, as_of, self.job.catalog, self._shapes)
         tables = self._runner.request(found, timeout)
         return tables[0] if isinstance(text, str) else tables
 

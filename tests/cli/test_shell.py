@@ -261,4 +261,4 @@ def test_a_template_is_asked_at_the_end_of_the_files(work: Path) -> None:
     assert "310.5" in said and "500.0" in said and said.count("1 row in ") == 2
     assert "grouping columns: item" in said and "fixes: item" in said
     assert "template t (item, total)" in said and "requests asking (item, total)" in said
-    assert "there is no template u" in said and shell.mistakes == 1 and not shell.job.asked
+    assert "there is no template u" in said and shell.mistakes == 1 and not shell.job.requests

@@ -115,7 +115,9 @@ def check(
             else [engine.frontier - 1] * asks
         )
         found = answered(
-            engine.standing, of_requests(engine.template, job.asked, instants, engine.standing.tuning.most_probes), rng
+            engine.standing,
+            of_requests(engine.template, job.requests, instants, engine.standing.tuning.most_probes),
+            rng,
         )
         for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
             mine = plain_rows([found.filter(pa.compute.equal(found.column("_request"), number))])

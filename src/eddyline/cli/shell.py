@@ -181,9 +181,9 @@ class Shell:
                 self._templates[template.name] = render(statement)
                 self.say(f"template {template.name}; REQUEST … FROM {template.name}; asks it")
             case Request():
-                self._answer(self.job.asked.pop())
-            case RequestStream() as asking:
-                self.say(f"stream of requests {asking.name}; eddyline run answers it")
+                self._answer(self.job.requests.pop())
+            case RequestStream() as requests:
+                self.say(f"stream of requests {requests.name}; eddyline run answers it")
             case Dropped(kind, entry):
                 self.say(f"dropped {kind} {entry.name}")
             case BoundQuery() as query:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eddyline.errors import EddylineError, UserError
-from eddyline.language.requests.asked import bind_asks, parse_asks
+from eddyline.language.requests.request_texts import bind_request_texts, parse_requests
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.prepare import check, notices
 from eddyline.runtime.control.answers import check_running, wait_for
@@ -104,14 +104,14 @@ class Console:
     def request(self, text: str) -> dict[str, Any]:
         """Ask templates; the answers of several requests come one after the other."""
         _check_size(text, "ask for less at once")
-        texts = [ask.text for ask in parse_asks(text)]
+        texts = [request.text for request in parse_requests(text)]
         if len(texts) > _REQUESTS:
             raise UserError(
                 "too many requests at once",
                 detail=f"{len(texts):,}, and at most {_REQUESTS}",
                 hint="eddyline request takes more",
             )
-        bind_asks(texts, None, planned_job(self.control).catalog)
+        bind_request_texts(texts, None, planned_job(self.control).catalog)
         check_running(self.places.job)
         token = uuid.uuid4().hex
         self.control.append(request_record(token, texts, None, time.time() + _PATIENCE))

@@ -21,9 +21,8 @@ from eddyline.language.own_functions import bind_function
 from eddyline.language.parse import parse_script
 from eddyline.language.records.heralds import bind_herald
 from eddyline.language.records.punctuations import bind_punctuate, bind_punctuation
-from eddyline.language.requests.templates import bind_ask, bind_requests, bind_template
+from eddyline.language.requests.templates import bind_request, bind_requests, bind_template
 from eddyline.language.syntax import (
-    Ask,
     Body,
     CreateConstraints,
     CreateDerived,
@@ -40,6 +39,7 @@ from eddyline.language.syntax import (
     Explain,
     HeraldStatement,
     Punctuate,
+    RequestStatement,
     Set,
     Statement,
 )
@@ -129,8 +129,8 @@ class Job:
         self.settings = settings or Settings()
         self.catalog = catalog or Catalog()
         self.explains: list[ExplainRequest] = []
-        #: What REQUEST statements ask, in their order.
-        self.asked: list[Request] = []
+        #: The requests of REQUEST statements, in their order.
+        self.requests: list[Request] = []
         #: What statements say of streams at instants; each has a name (`once`), and is said once per checkpoint.
         self.records: list[Records] = []
         #: Reads workflow files; None: FROM WORKFLOW is refused.
@@ -148,8 +148,8 @@ class Job:
     @property
     def queries(self) -> Sequence[BoundQuery]:
         """All that stands: templates first, then streams of requests, which read them, then queries."""
-        templates = (template.standing for template in self.catalog.templates.values())
-        requests = (asking.standing for asking in self.catalog.requests.values())
+        templates = (template.as_query for template in self.catalog.templates.values())
+        requests = (requests.as_query for requests in self.catalog.requests.values())
         makers = (maker for of_stream in self.catalog.makers.values() for maker in of_stream)
         return (*templates, *requests, *makers, *self.catalog.queries.values())
 
@@ -171,7 +171,7 @@ class Job:
         if binder := _BINDERS.get(type(statement)):
             made = binder(self, statement)
             if isinstance(made, Request):
-                self.asked.append(made)
+                self.requests.append(made)
             else:
                 self.catalog.add(made)
             return made
@@ -274,8 +274,8 @@ class Job:
         return self.settings
 
     def _explain(self, statement: Explain) -> ExplainRequest | ExplainTemplate:
-        if isinstance(statement.target, Ask):
-            request = _BINDERS[Ask](self, statement.target)
+        if isinstance(statement.target, RequestStatement):
+            request = _BINDERS[RequestStatement](self, statement.target)
             return ExplainTemplate(self.catalog.template(request.template), request)
         if isinstance(statement.target, str) and (
             statement.kind == "template" or self.catalog.is_template(statement.target)
@@ -294,7 +294,7 @@ class Job:
 _BINDERS: dict[type[Statement], Callable[[Job, Any], Any]] = {
     CreateTemplate: lambda job, said: bind_template(said, job.settings, job.catalog),
     CreateRequests: lambda job, said: bind_requests(said, job.catalog),
-    Ask: lambda job, said: bind_ask(said, job.catalog),
+    RequestStatement: lambda job, said: bind_request(said, job.catalog),
     CreateConstraints: lambda job, said: bind_constraints(said, job.catalog, job.settings, job.workflows),
 }
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from eddyline.language.syntax import (
     Apply,
-    Ask,
     Body,
     BookClause,
     Cast,
@@ -38,6 +37,7 @@ from eddyline.language.syntax import (
     Ordered,
     Over,
     Punctuate,
+    RequestStatement,
     Select,
     Set,
     Star,
@@ -97,8 +97,8 @@ def render(statement: Statement) -> str:
         case CreateRequests(name, columns, template, options):
             listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
             return f"CREATE REQUESTS {_name(name)} ({listed}) FOR {_name(template)}{_options(options)}"
-        case Ask():
-            return f"REQUEST {_ask(statement)}"
+        case RequestStatement():
+            return f"REQUEST {_request(statement)}"
         case Drop(kind, name):
             return f"DROP {kind.upper()} {_name(name)}"
         case Set(name, value):
@@ -229,16 +229,16 @@ def _ordering(order: tuple[Ordered, ...]) -> str:
     )
 
 
-def _ask(ask: Ask) -> str:
-    parts = [", ".join(_name(n.name) for n in ask.items) or "*", "FROM", _name(ask.template)]
-    if ask.window is not None:
-        parts.append(f"[{ask.window}]")
-    if ask.where is not None:
-        parts.append(f"WHERE {render_expression(ask.where)}")
-    if ask.group_by is not None:
-        parts.append(f"GROUP BY {', '.join(_name(n.name) for n in ask.group_by) or '()'}")
-    if ask.as_of is not None:
-        parts.append(f"AS OF {_constant(ask.as_of)}")
+def _request(request: RequestStatement) -> str:
+    parts = [", ".join(_name(n.name) for n in request.items) or "*", "FROM", _name(request.template)]
+    if request.window is not None:
+        parts.append(f"[{request.window}]")
+    if request.where is not None:
+        parts.append(f"WHERE {render_expression(request.where)}")
+    if request.group_by is not None:
+        parts.append(f"GROUP BY {', '.join(_name(n.name) for n in request.group_by) or '()'}")
+    if request.as_of is not None:
+        parts.append(f"AS OF {_constant(request.as_of)}")
     return " ".join(parts)
 
 

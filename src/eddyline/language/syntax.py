@@ -364,7 +364,7 @@ class CreateRequests:
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestStatement:
     """REQUEST … FROM template. `items` is empty for `*`; `group_by` is None where it is not written, empty for `()`."""
 
     items: tuple[Name, ...]
@@ -398,7 +398,7 @@ class Set:
 class Explain:
     """EXPLAIN of a query or template by name, or of a SELECT or a REQUEST on the spot."""
 
-    target: str | Body | Ask
+    target: str | Body | RequestStatement
     analyze: bool = False
     #: What a name stands for: query or template.
     kind: str = "query"
@@ -418,7 +418,7 @@ Statement = (
     | CreateFunction
     | Punctuate
     | HeraldStatement
-    | Ask
+    | RequestStatement
     | Drop
     | Set
     | Explain

@@ -44,7 +44,7 @@ class Template:
     history: int = 0
 
     @property
-    def standing(self) -> BoundTemplate:
+    def as_query(self) -> BoundTemplate:
         """The query under which pipelines know the template."""
         given = {field.name: getattr(self.query, field.name) for field in fields(self.query)}
         return BoundTemplate(**given, template=self)
@@ -139,7 +139,7 @@ class RequestStream:
         return self.stream.name
 
     @property
-    def standing(self) -> BoundRequests:
+    def as_query(self) -> BoundRequests:
         """The query under which pipelines know the stream of requests: it reads the requests and the rows of the
         template."""
         rows = self.template.query.references[0]
@@ -150,7 +150,7 @@ class RequestStream:
         said = ", ".join(f"{role} = '{column}'" for role, column in roles.items() if column is not None)
         text = f"REQUESTS FOR {self.template.name}{f' WITH ({said})' if said else ''}: {self.template.query.text}"
         return BoundRequests(
-            self.name, references, (), outputs, settings=self.template.query.settings, text=text, asking=self
+            self.name, references, (), outputs, settings=self.template.query.settings, text=text, request_stream=self
         )
 
     @property
@@ -175,4 +175,4 @@ class BoundTemplate(BoundQuery):
 class BoundRequests(BoundQuery):
     """A stream of requests as pipelines know it: a query whose results are the answers."""
 
-    asking: RequestStream | None = None
+    request_stream: RequestStream | None = None

@@ -85,15 +85,15 @@ def _helps(template: Template, fixed: set[str], ranged: set[str]) -> bool:
     return bool(fixed | ranged)
 
 
-def requests_text(asking: RequestStream) -> str:
+def requests_text(requests: RequestStream) -> str:
     lines = [
-        f"requests: {asking.name} for template {asking.template.name}",
-        f"parameters: {', '.join(name for name, _ in asking.parameters) or 'none'}",
-        f"carried along: {', '.join(asking.carried) or 'nothing'}",
+        f"requests: {requests.name} for template {requests.template.name}",
+        f"parameters: {', '.join(name for name, _ in requests.parameters) or 'none'}",
+        f"carried along: {', '.join(requests.carried) or 'nothing'}",
     ]
     for role in ("window", "group_by", "aggregates"):
-        if getattr(asking, role) is not None:
-            lines.append(f"{role}: column {getattr(asking, role)}")
+        if getattr(requests, role) is not None:
+            lines.append(f"{role}: column {getattr(requests, role)}")
     return "\n".join(lines)
 
 
@@ -111,7 +111,7 @@ def notices(query: BoundQuery, sources: Sources | None) -> list[str]:
 
 def explanation(query: BoundQuery, sources: Sources | None) -> str:
     if isinstance(query, BoundRequests):
-        assert query.asking is not None
-        return requests_text(query.asking)
+        assert query.request_stream is not None
+        return requests_text(query.request_stream)
     assert isinstance(query, BoundTemplate) and query.template is not None
     return template_text(query.template)

@@ -19,8 +19,8 @@ import pyarrow.csv
 from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
 from eddyline.language import Job
-from eddyline.language.requests.asked import bind_asks, parse_asks
-from eddyline.language.requests.templates import bind_ask
+from eddyline.language.requests.request_texts import bind_request_texts, parse_requests
+from eddyline.language.requests.templates import bind_request
 from eddyline.runtime.control.answers import check_running, wait_for
 from eddyline.runtime.control.control import ControlFolder, planned_job
 from eddyline.runtime.control.control_record import request_record
@@ -66,12 +66,12 @@ def _texts(args: argparse.Namespace, job: Job) -> list[str]:
     given = ([args.text] if args.text is not None else []) + ([read_job(args.file)] if args.file is not None else [])
     if not given:
         raise UserError("there is no request", hint='eddyline request --job DIR "column, … FROM template", or --file F')
-    asks = [ask for text in given for ask in parse_asks(text)]
-    for ask in asks:
+    requests = [request for text in given for request in parse_requests(text)]
+    for request in requests:
         # A mistake is shown with its place in the text that was given.
-        bind_ask(ask, job.catalog)
-    texts = [ask.text for ask in asks]
-    bind_asks(texts, args.as_of, job.catalog)
+        bind_request(request, job.catalog)
+    texts = [request.text for request in requests]
+    bind_request_texts(texts, args.as_of, job.catalog)
     return texts
 
 

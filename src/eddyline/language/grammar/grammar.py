@@ -15,15 +15,14 @@ from typing import TypeVar
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.binding.group_windows import read_table_function
 from eddyline.language.derived.unnest import read_unnest
-from eddyline.language.grammar.asking import read_ask, read_requests, read_template
 from eddyline.language.grammar.events import read_constraints, read_event
 from eddyline.language.grammar.exists import read_where
 from eddyline.language.grammar.ranking_text import read_limit
+from eddyline.language.grammar.request_clauses import read_request, read_requests, read_template
 from eddyline.language.own_functions import read_function
 from eddyline.language.records.heralds import read_herald
 from eddyline.language.records.punctuations import read_punctuate, read_punctuation
 from eddyline.language.syntax import (
-    Ask,
     Body,
     ColumnDefinition,
     CreateDerived,
@@ -36,6 +35,7 @@ from eddyline.language.syntax import (
     FromEntry,
     Item,
     Node,
+    RequestStatement,
     Select,
     Set,
     Star,
@@ -103,15 +103,15 @@ def _statement(reader: StatementReader, start: Position) -> Statement:
         analyze = reader.take("ANALYZE")
         if reader.take("TEMPLATE"):
             return Explain(reader.name("the name of a template"), analyze, "template", start)
-        if word := reader.at_any(*_ASKING):
+        if word := reader.at_any(*_REQUESTS):
             reader.take(word)
-            return Explain(_ASKING[word](reader), analyze, "template", start)
+            return Explain(_REQUESTS[word](reader), analyze, "template", start)
         if reader.at_any("SELECT", "WITH") or (reader.at_any(*_BODIES) and _body_follows(reader)):
             return Explain(_body(reader), analyze, "query", start)
         return Explain(reader.name("the name of a query, or SELECT"), analyze, "query", start)
-    if word := reader.at_any(*_ASKING):
+    if word := reader.at_any(*_REQUESTS):
         reader.take(word)
-        return _ASKING[word](reader)
+        return _REQUESTS[word](reader)
     if reader.take("PUNCTUATE"):
         return read_punctuate(reader, start)
     if reader.take("HERALD"):
@@ -232,8 +232,8 @@ _BODIES: dict[str, Callable[[StatementReader], Body]] = {
     "EVENT": lambda reader: read_event(reader, lambda r: _list(r, _item)),
 }
 #: What begins a statement that asks a template -> what reads the rest.
-_ASKING: dict[str, Callable[[StatementReader], Ask]] = {
-    "REQUEST": lambda reader: read_ask(reader),
+_REQUESTS: dict[str, Callable[[StatementReader], RequestStatement]] = {
+    "REQUEST": lambda reader: read_request(reader),
 }
 #: What single features let one create -> what reads the rest of the statement after the name.
 _CREATED: dict[str, Callable[[StatementReader, str, Position], Statement]] = {

@@ -1,6 +1,6 @@
 """Templates, streams of requests and requests, bound.
 
-Answer   `bind_template`, `bind_requests` and `bind_ask` check what a statement says against the catalog and give the
+Answer   `bind_template`, `bind_requests` and `bind_request` check what a statement says against the catalog and give the
          model's `Template`, `RequestStream` and `Request`.
 Limits   A template reads one stream with RANGE or ROWS. A condition of a request compares one grouping column with
          literals.
@@ -17,7 +17,15 @@ from eddyline.language.binding.declare import STREAM_OPTIONS, bind_stream
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.binding.scope import Scope, ScopeEntry
 from eddyline.language.catalog import Catalog, suggestion
-from eddyline.language.syntax import Apply, Ask, CreateRequests, CreateStream, CreateTemplate, Name, WithOption
+from eddyline.language.syntax import (
+    Apply,
+    CreateRequests,
+    CreateStream,
+    CreateTemplate,
+    Name,
+    RequestStatement,
+    WithOption,
+)
 from eddyline.language.text.windows import parse_span
 from eddyline.model.datatypes import BIGINT, INT, STRING
 from eddyline.model.expressions.arranged import IN_ORDER
@@ -257,29 +265,31 @@ def request_stream(
 # -- requests
 
 
-def bind_ask(ask: Ask, catalog: Catalog) -> Request:
-    """What a REQUEST asks."""
-    template = catalog.template(ask.template, ask.position)
-    group_by = range(len(template.keys)) if ask.group_by is None else [_key(name, template) for name in ask.group_by]
-    if ask.items:
-        columns = tuple(_column(name, template, tuple(group_by)) for name in ask.items)
-        for place, name in enumerate(ask.items):
+def bind_request(request: RequestStatement, catalog: Catalog) -> Request:
+    """The bound request of a REQUEST statement."""
+    template = catalog.template(request.template, request.position)
+    group_by = (
+        range(len(template.keys)) if request.group_by is None else [_key(name, template) for name in request.group_by]
+    )
+    if request.items:
+        columns = tuple(_column(name, template, tuple(group_by)) for name in request.items)
+        for place, name in enumerate(request.items):
             if columns[place] in columns[:place]:
                 raise BindingProblem(
                     f"column {name.name} is asked for twice", hint="leave one of them out", position=name.position
                 )
     else:
         columns = tuple((True, n) for n in group_by) + tuple((False, n) for n in range(len(template.aggregates)))
-    as_of = None if ask.as_of is None else bind_constant(ask.as_of).value
+    as_of = None if request.as_of is None else bind_constant(request.as_of).value
     assert as_of is None or isinstance(as_of, int)
     return Request(
         template.name,
         columns,
         tuple(dict.fromkeys(group_by)),
-        tuple(_conditions(ask, template)),
-        _window(ask, template),
+        tuple(_conditions(request, template)),
+        _window(request, template),
         as_of,
-        ask.text,
+        request.text,
     )
 
 
@@ -317,14 +327,14 @@ def _column(name: Name, template: Template, group_by: tuple[int, ...]) -> tuple[
     return True, key
 
 
-def _window(ask: Ask, template: Template) -> Range | Rows:
-    whole, wanted = template.window, ask.window
+def _window(request: RequestStatement, template: Template) -> Range | Rows:
+    whole, wanted = template.window, request.window
     if wanted is None:
         return whole
     if type(wanted) is not type(whole):
         raise BindingProblem(
             f"a request cannot have [{wanted}]", detail=f"template {template.name} has [{whole}]", hint="ask for a window of the same kind",
-            position=ask.position,
+            position=request.position,
         )  # fmt: skip
     assert isinstance(wanted, Range | Rows)
     if window_size(wanted) > window_size(whole):
@@ -332,20 +342,20 @@ def _window(ask: Ask, template: Template) -> Range | Rows:
             f"[{wanted}] is longer than the window of template {template.name}",
             detail=f"it keeps [{whole}]",
             hint=f"ask for [{whole}] or less, or create the template with a longer window",
-            position=ask.position,
+            position=request.position,
         )
     return wanted
 
 
-def _conditions(ask: Ask, template: Template) -> Iterator[RequestCondition]:
-    if ask.where is None:
+def _conditions(request: RequestStatement, template: Template) -> Iterator[RequestCondition]:
+    if request.where is None:
         return
-    _check_names(ask.where, template)
+    _check_names(request.where, template)
     columns = tuple(Column(o.name, o.type) for o in template.keys)
     scope = Scope((ScopeEntry(Reference(template.name, template.name, None), Table(template.name, Schema(columns))),))
-    bound = bind_condition(ask.where, Clause("WHERE", scope))
+    bound = bind_condition(request.where, Clause("WHERE", scope))
     for part in conjuncts(bound):
-        yield _condition(part, template, ask.where.position)
+        yield _condition(part, template, request.where.position)
 
 
 def _check_names(node: object, template: Template) -> None:

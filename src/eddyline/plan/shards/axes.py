@@ -94,10 +94,10 @@ def _within(keys: tuple[Expression, ...], columns: set[str]) -> bool:
 
 def _request_axes(query: BoundRequests) -> tuple[Axis, ...]:
     """The axes of the template: its rows are placed as for the template itself, and requests go to every slice."""
-    assert query.asking is not None
-    standing = query.asking.template.standing
-    alias, rows = standing.references[0].alias, query.references[1].alias
-    axes = axes_of(standing, (alias,), merged=False)
+    assert query.request_stream is not None
+    template = query.request_stream.template.as_query
+    alias, rows = template.references[0].alias, query.references[1].alias
+    axes = axes_of(template, (alias,), merged=False)
     return tuple(
         Axis({rows: tuple(rename_refs(key, {alias: rows}) for key in axis.keys[alias])}, axis.share) for axis in axes
     )

@@ -240,8 +240,8 @@ def route_all(
     for query in sorted(queries, key=lambda query: (isinstance(query, BoundRequests), query.name not in chained)):
         if query.name not in records:
             routing = chained.get(query.name) or route(query, rates, shards)
-            if isinstance(query, BoundRequests) and query.asking is not None:
-                routing = _as_template(routing, routings[query.asking.template.name])
+            if isinstance(query, BoundRequests) and query.request_stream is not None:
+                routing = _as_template(routing, routings[query.request_stream.template.name])
             if any(_is_full(taken[one.stream], one) for one in routing.routes.values()):
                 if routing.requests:
                     raise PlanProblem(

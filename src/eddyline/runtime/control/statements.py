@@ -54,10 +54,10 @@ class Statements:
             case BoundQuery():
                 self.register(applied)
             case Template():
-                self.stand(applied.standing)
+                self.stand(applied.as_query)
             case RequestStream():
                 self.runner.declare(applied.stream)
-                self.stand(applied.standing)
+                self.stand(applied.as_query)
             case DerivedStream():
                 self._derive(applied)
             case Stream():
@@ -176,7 +176,7 @@ class Statements:
             raise
 
     def _explain_template(self, explained: ExplainTemplate) -> str:
-        found = self.runner.explain(explained.template.standing)
+        found = self.runner.explain(explained.template.as_query)
         if explained.request is None:
             return found
         from eddyline.plan.template_text import request_text

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job
-from eddyline.language.requests.ask_shapes import Shapes
-from eddyline.language.requests.asked import bind_asks
+from eddyline.language.requests.request_shapes import RequestShapes
+from eddyline.language.requests.request_texts import bind_request_texts
 from eddyline.model.template import Request
 from eddyline.runtime.control.answers import AnswerFolder
 from eddyline.runtime.control.control import refusal
@@ -38,14 +38,14 @@ class EmbeddedRequests:
         self.folder = folder
         #: By token.
         self.waiting: dict[str, _Waiting] = {}
-        self._shapes = Shapes()
+        self._shapes = RequestShapes()
         folder.forget_old()
 
     def take(self, record: Record) -> None:
         """Answer the requests of a record, refuse them, or let them wait."""
         token = record["token"]
         try:
-            found = bind_asks(record["requests"], record.get("as_of"), self.job.catalog, self._shapes)
+            found = bind_request_texts(record["requests"], record.get("as_of"), self.job.catalog, self._shapes)
             if self._must_wait(found):
                 self.waiting[token] = _Waiting(found, record.get("until"))
                 hold(self.pipeline, token, found)

@@ -387,11 +387,11 @@ class EmbeddedRunner:
 
     def _answer_asked(self) -> None:
         """Answer the REQUEST statements of the job as the run ends; each run writes the answers anew."""
-        if self.job.asked and self._driver is not None:
+        if self.job.requests and self._driver is not None:
             from eddyline.connectors.results.request_files import write_requests
             from eddyline.runtime.engine.requests import answers
 
-            self.answered = answers(self._driver.pipeline, self.job.asked)
+            self.answered = answers(self._driver.pipeline, self.job.requests)
             if self._out is not None:
                 write_requests(self._out, self.answered)
 

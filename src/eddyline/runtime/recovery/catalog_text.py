@@ -58,7 +58,7 @@ def written_catalog(job: Job) -> CatalogText:
     lines += [line for found in job.constraints for line in _constraint_texts(found)]
     lines += [punctuation_text(derived) for derived in job.catalog.punctuations.values()]
     lines += [template_text(template) for template in job.catalog.templates.values()]
-    lines += [requests_text(asking) for asking in job.catalog.requests.values()]
+    lines += [requests_text(requests) for requests in job.catalog.requests.values()]
     lines += [derived_text(stream, makers[0]) for stream, makers in job.catalog.makers.items()]
     text, queries = _joined(lines), []
     said = {name: f"{query_text(query)};\n" for name, query in job.catalog.queries.items()}
@@ -92,8 +92,8 @@ def statement_text(query: BoundQuery) -> str:
     """The statement that creates a query, a template or a stream of requests."""
     if isinstance(query, BoundTemplate) and query.template is not None:
         return template_text(query.template)
-    if isinstance(query, BoundRequests) and query.asking is not None:
-        return requests_text(query.asking)
+    if isinstance(query, BoundRequests) and query.request_stream is not None:
+        return requests_text(query.request_stream)
     return query_text(query)
 
 
@@ -110,14 +110,14 @@ def template_text(template: Template) -> str:
     return f'CREATE TEMPLATE "{template.name}" WITH ({options}) AS {template.query.text.rstrip().rstrip(";")}'
 
 
-def requests_text(asking: RequestStream) -> str:
-    roles = {"window": asking.window, "group_by": asking.group_by, "aggregates": asking.aggregates}
+def requests_text(requests: RequestStream) -> str:
+    roles = {"window": requests.window, "group_by": requests.group_by, "aggregates": requests.aggregates}
     options = (
-        *_stream_options(asking.stream),
+        *_stream_options(requests.stream),
         *_options({role: name for role, name in roles.items() if name is not None}),
     )
     return render(
-        CreateRequests(asking.name, _definitions(asking.stream.schema.columns), asking.template.name, options)
+        CreateRequests(requests.name, _definitions(requests.stream.schema.columns), requests.template.name, options)
     )
 
 

@@ -61,8 +61,8 @@ class FileResults:
 
     @property
     def schema(self) -> pa.Schema:
-        if isinstance(self._query, BoundRequests) and self._query.asking is not None:
-            return self._query.asking.schema
+        if isinstance(self._query, BoundRequests) and self._query.request_stream is not None:
+            return self._query.request_stream.schema
         job = self._runner.job
         pipeline = Pipeline((*(s for s in job.streams if s.name not in self._read), *self._read.values()), job.settings)
         for table in job.tables:

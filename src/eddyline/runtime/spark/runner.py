@@ -451,7 +451,7 @@ class SparkRunner:
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
         driver.be_watched(Reporter(WatchedSparkDriver(driver), self.checkpoint, self.job.settings.tuning.reports))
-        driver.asked, driver.on_answers = self.job.asked, self._answered
+        driver.asked, driver.on_answers = self.job.requests, self._answered
         return driver
 
     def _answered(self, tables: list[pa.Table]) -> None:

@@ -54,7 +54,7 @@ class RequestsQuery(StandingBase):
         self.stop: int | None = None
         self.results = 0
         self.rows_in = 0
-        self.schema = unit.asking.schema
+        self.schema = unit.request_stream.schema
 
     @property
     def merging(self) -> Merging | None:
@@ -63,7 +63,7 @@ class RequestsQuery(StandingBase):
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
         assert isinstance(self.unit, RequestsUnit)
-        return requests_text(self.unit.asking)
+        return requests_text(self.unit.request_stream)
 
     def analysis(self) -> list[str]:
         return [f"requests: {self.rows_in} answered with {self.results} rows"]
@@ -71,38 +71,38 @@ class RequestsQuery(StandingBase):
 
 class RequestsUnit(UnitBase):
     def __init__(
-        self, kind: RequestsKind, query: BoundQuery, asking: RequestStream, template: TemplateUnit, start: int
+        self, kind: RequestsKind, query: BoundQuery, request_stream: RequestStream, template: TemplateUnit, start: int
     ) -> None:
         self.kind = kind
-        self.asking = asking
+        self.request_stream = request_stream
         self.template = template
-        self.name = f"requests {asking.name}"
-        self.streams = frozenset([asking.name, asking.template.source])
+        self.name = f"requests {request_stream.name}"
+        self.streams = frozenset([request_stream.name, request_stream.template.source])
         self.query = RequestsQuery(query, self, start)
         #: Whether other shards answer the same requests from their rows.
         self.in_parts = kind.pipeline.routes.is_merged(query.name)
         #: Requests, their instants, and whether this shard keeps the books for them.
         self._waiting: list[tuple[pa.Table, Ints, npt.NDArray[np.bool_]]] = []
         #: Rows of the template's stream that the requests have reached before the template.
-        self.ahead = AheadRows(template.standing, kind.pipeline.intakes[asking.template.source].stream.time)
-        template.read_by(asking.name, LONG_AGO)
+        self.ahead = AheadRows(template.standing, kind.pipeline.intakes[request_stream.template.source].stream.time)
+        template.read_by(request_stream.name, LONG_AGO)
 
     @property
     def queries(self) -> Mapping[str, RequestsQuery]:
         return {self.query.name: self.query}
 
     def leave(self, name: str) -> None:
-        self.template.read_by(self.asking.name, None)
+        self.template.read_by(self.request_stream.name, None)
         del self.kind.units[name]
 
     # -- an epoch
 
     def take(self, part: Slice, outcome: Outcome) -> int:
         self.ahead.take(part, self.template.frontier)
-        table = part.tables.get(self.asking.name)
+        table = part.tables.get(self.request_stream.name)
         if table is None:
             return 0
-        ts, routes = part.ts[self.asking.name], part.routes[self.asking.name]
+        ts, routes = part.ts[self.request_stream.name], part.routes[self.request_stream.name]
         home = np.ones(len(ts), np.bool_) if routes is None else routes >> np.uint64(HOME_BIT) == 1
         begun = int(np.searchsorted(ts, self.query.start, side="right"))
         self._waiting.append((table.slice(begun), ts[begun:], home[begun:]))
@@ -118,7 +118,7 @@ class RequestsUnit(UnitBase):
                 rows, np.concatenate([ts for _, ts, _ in asked]), np.concatenate([h for _, _, h in asked]), outcome
             )
             self.query.seconds += perf_counter() - began
-        self.template.read_by(self.asking.name, end.frontier)
+        self.template.read_by(self.request_stream.name, end.frontier)
 
     def _answer(self, rows: pa.Table, instants: Ints, home: npt.NDArray[np.bool_], outcome: Outcome) -> None:
         if self.query.stop is not None:
@@ -127,7 +127,7 @@ class RequestsUnit(UnitBase):
                 instants[:n],
             )
             home = home[:n]
-        requests, good, reasons = of_rows(self.asking, rows, instants)
+        requests, good, reasons = of_rows(self.request_stream, rows, instants)
         chosen = np.flatnonzero(good)
         if len(chosen) < len(rows):
             self._refuse(rows, np.flatnonzero(~good & home), reasons, outcome)
@@ -142,7 +142,7 @@ class RequestsUnit(UnitBase):
         number = chosen[np.asarray(found.column(REQUEST))]
         # All shards number the requests of an epoch alike.
         found = found.set_column(0, REQUEST, pa.array(number))
-        for name in self.asking.carried:
+        for name in self.request_stream.carried:
             found = found.append_column(f"{_CARRIED}{name}", rows.column(name).take(pa.array(number)))
         found = found.append_column("_ts", pa.array(instants[number], pa.int64()).cast(TIMESTAMP.arrow))
         table = found if self.in_parts else self._shaped(found)
@@ -161,8 +161,8 @@ class RequestsUnit(UnitBase):
 
     def _shaped(self, found: pa.Table) -> pa.Table:
         """Answers with their carried columns, as results."""
-        names = [f"{_CARRIED}{name}" for name in self.asking.carried] + self.query.schema.names[
-            len(self.asking.carried) :
+        names = [f"{_CARRIED}{name}" for name in self.request_stream.carried] + self.query.schema.names[
+            len(self.request_stream.carried) :
         ]
         return pa.table([found.column(name).combine_chunks() for name in names], schema=self.query.schema)
 
@@ -184,13 +184,13 @@ class RequestsUnit(UnitBase):
         wrong = [reasons[at] for at in bad.tolist()]
         if pipeline.settings.on_bad == "error":
             raise DataProblem(
-                f"a request of {self.asking.name} cannot be answered",
+                f"a request of {self.request_stream.name} cannot be answered",
                 detail=wrong[0],
                 hint="mend the source, or SET on_bad = 'dead-letter'",
             )
-        pipeline.intakes[self.asking.name].bad += len(bad)
+        pipeline.intakes[self.request_stream.name].bad += len(bad)
         letters = rows.take(pa.array(bad)).append_column("_reason", pa.array(wrong, pa.string()))
-        outcome.dead.setdefault(self.asking.name, []).append(letters)
+        outcome.dead.setdefault(self.request_stream.name, []).append(letters)
 
     def in_portions(self, rows: int) -> bool:
         return True
@@ -202,7 +202,11 @@ class RequestsUnit(UnitBase):
         ahead = self.ahead.saved(self.query.name, blocks)
         return {
             self.query.name: (
-                {"answered": self.query.rows_in, "upto": self.template.readers[self.asking.name], "ahead": ahead},
+                {
+                    "answered": self.query.rows_in,
+                    "upto": self.template.readers[self.request_stream.name],
+                    "ahead": ahead,
+                },
                 blocks,
             )
         }
@@ -210,7 +214,7 @@ class RequestsUnit(UnitBase):
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         saved = dict(states[self.query.name])  # type: ignore[call-overload]
         self.query.rows_in = saved["answered"]
-        self.template.read_by(self.asking.name, saved["upto"])
+        self.template.read_by(self.request_stream.name, saved["upto"])
         self.ahead.restore(saved, load)
 
     def report(self) -> UnitFigures:
@@ -227,7 +231,7 @@ class RequestsKind(QueryKind[RequestsUnit]):
         return isinstance(query, BoundRequests)
 
     def stand(self, query: BoundQuery, start: int, slot: int | None) -> RequestsQuery:
-        assert isinstance(query, BoundRequests) and query.asking is not None
-        template = self.pipeline.kinds.one(TemplateKind).unit(query.asking.template.name)
-        unit = self.units[query.name] = RequestsUnit(self, query, query.asking, template, start)
+        assert isinstance(query, BoundRequests) and query.request_stream is not None
+        template = self.pipeline.kinds.one(TemplateKind).unit(query.request_stream.template.name)
+        unit = self.units[query.name] = RequestsUnit(self, query, query.request_stream, template, start)
         return unit.query

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from eddyline.errors import EddylineError, UserError
 from eddyline.language.catalog import Catalog
-from eddyline.language.requests.asked import bind_asks
+from eddyline.language.requests.request_texts import bind_request_texts
 from eddyline.model.template import Request
 from eddyline.runtime.control.answers import AnswerFolder
 from eddyline.runtime.control.control import refusal
@@ -96,7 +96,7 @@ class SparkRequests:
                 self.folder.give(token, answer)
 
         try:
-            requests = bind_asks(record["requests"], record.get("as_of"), catalog)
+            requests = bind_request_texts(record["requests"], record.get("as_of"), catalog)
         except Exception as problem:  # whatever is wrong with it: a request never ends the job
             give(_as_refusal(problem))
             return []

@@ -406,8 +406,8 @@ def _entry_of(query: BoundQuery) -> BoundQuery | Template | RequestStream:
     """What the catalog has of a query that stands."""
     if isinstance(query, BoundTemplate) and query.template is not None:
         return query.template
-    if isinstance(query, BoundRequests) and query.asking is not None:
-        return query.asking
+    if isinstance(query, BoundRequests) and query.request_stream is not None:
+        return query.request_stream
     return query
 
 

@@ -156,4 +156,4 @@ def _created(job: Job, name: str, statement: str) -> BoundQuery:
     if isinstance(bound, DerivedStream):
         return next(maker for maker in bound.makers if maker.name == name)
     assert isinstance(bound, BoundQuery | Template)
-    return bound.standing if isinstance(bound, Template) else bound
+    return bound.as_query if isinstance(bound, Template) else bound

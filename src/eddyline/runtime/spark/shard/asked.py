@@ -63,11 +63,11 @@ class ShardAsked:
     def _bound(self, token: str) -> list[Request]:
         # Not at the top: a shard that is not asked does not read the language.
         from eddyline.language.catalog import Catalog
-        from eddyline.language.requests.asked import bind_asks
+        from eddyline.language.requests.request_texts import bind_request_texts
 
         catalog = Catalog()
         for template in templates(self.pipeline):
             catalog.add(template)
         asked = self.waiting[token]
-        found = bind_asks(asked["requests"], None, catalog)
+        found = bind_request_texts(asked["requests"], None, catalog)
         return [replace(request, as_of=instant) for request, instant in zip(found, asked["instants"], strict=True)]

@@ -1,7 +1,7 @@
 """Requests as texts: from a program, from a command line, from a file.
 
-Answer   `parse_ask` reads one request, `parse_asks` all requests of a text; the word REQUEST may be left out before the
-         first one. `bind_asks` binds texts, with one instant for those that have no AS OF.
+Answer   `parse_request` reads one request, `parse_requests` all requests of a text; the word REQUEST may be left out
+         before the first one. `bind_request_texts` binds texts, with one instant for those that have no AS OF.
 Limits   Nothing is answered here.
 """
 
@@ -13,12 +13,12 @@ from datetime import datetime
 
 from eddyline.errors import SyntaxProblem
 from eddyline.language.catalog import Catalog
-from eddyline.language.grammar.asking import read_ask
 from eddyline.language.grammar.grammar import ended, read_statement
+from eddyline.language.grammar.request_clauses import read_request
 from eddyline.language.parse import readers_of
-from eddyline.language.requests.ask_shapes import Shapes
-from eddyline.language.requests.templates import bind_ask
-from eddyline.language.syntax import Ask, Statement
+from eddyline.language.requests.request_shapes import RequestShapes
+from eddyline.language.requests.templates import bind_request
+from eddyline.language.syntax import RequestStatement, Statement
 from eddyline.language.text.reader import StatementReader
 from eddyline.model.expressions.coercion import micros_of
 from eddyline.model.template import Request
@@ -30,19 +30,19 @@ def _read_first(reader: StatementReader) -> Statement:
     """The first statement: of a request the word REQUEST may be left out. A column may have that name."""
     if reader.at("REQUEST") and not reader.at("REQUEST", "FROM") and not reader.at("REQUEST", ","):
         return read_statement(reader)
-    return ended(reader, read_ask(reader))
+    return ended(reader, read_request(reader))
 
 
-def parse_asks(text: str) -> list[Ask]:
+def parse_requests(text: str) -> list[RequestStatement]:
     """The requests that a text holds.
 
-    >>> [ask.template for ask in parse_asks("bytes FROM traffic; REQUEST n FROM calls")]
+    >>> [request.template for request in parse_requests("bytes FROM traffic; REQUEST n FROM calls")]
     ['traffic', 'calls']
     """
     found = []
     for number, reader in enumerate(readers_of(text)):
         statement = read_statement(reader) if number else _read_first(reader)
-        if not isinstance(statement, Ask):
+        if not isinstance(statement, RequestStatement):
             raise SyntaxProblem("expected requests only", hint=_FORM, position=getattr(statement, "position", None))
         found.append(statement)
     if not found:
@@ -50,31 +50,31 @@ def parse_asks(text: str) -> list[Ask]:
     return found
 
 
-def parse_ask(text: str) -> Ask:
+def parse_request(text: str) -> RequestStatement:
     """The one request that a text holds.
 
-    >>> parse_ask("bytes FROM traffic").template
+    >>> parse_request("bytes FROM traffic").template
     'traffic'
     """
-    found = parse_asks(text)
+    found = parse_requests(text)
     if len(found) != 1:
         raise SyntaxProblem("expected one request", hint=_FORM)
     return found[0]
 
 
-def bind_asks(
-    texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog, shapes: Shapes | None = None
+def bind_request_texts(
+    texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog, shapes: RequestShapes | None = None
 ) -> list[Request]:
     """What texts ask, each one request; `as_of` is the instant of those that say none. `shapes` remembers texts for
     later calls."""
-    shapes = shapes or Shapes()
+    shapes = shapes or RequestShapes()
     found = []
     for text in texts:
         if not isinstance(text, str):
             raise SyntaxProblem(f"a request is a text, not {text!r}", hint=_FORM)
         known = shapes.find(text, catalog)
         if known is None:
-            known = bind_ask(parse_ask(text), catalog)
+            known = bind_request(parse_request(text), catalog)
             shapes.learn(text, known, catalog)
         found.append(known)
     if as_of is None:

@@ -1,6 +1,6 @@
 """The grammar of templates and requests.
 
-Answer   `read_template`, `read_requests` and `read_ask` read what stands behind CREATE TEMPLATE name, CREATE REQUESTS
+Answer   `read_template`, `read_requests` and `read_request` read what stands behind CREATE TEMPLATE name, CREATE REQUESTS
          name and REQUEST.
 Limits   Names are looked up in `templates.py`.
 """
@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.syntax import (
-    Ask,
     ColumnDefinition,
     Constant,
     CreateRequests,
     CreateTemplate,
     Name,
     Node,
+    RequestStatement,
     Select,
     WithOption,
 )
@@ -64,7 +64,7 @@ def _condition(reader: StatementReader) -> Node:
         raise
 
 
-def read_ask(reader: StatementReader) -> Ask:
+def read_request(reader: StatementReader) -> RequestStatement:
     """A request, from its first column on; the word REQUEST has been taken, or is left out on a command line."""
     first, start = reader.index, reader.position
     items = () if reader.take("*") else _names(reader, "a column of the template")
@@ -90,7 +90,7 @@ def read_ask(reader: StatementReader) -> Ask:
                 "AS OF takes an instant", hint="AS OF TIMESTAMP '2024-01-01 12:00:00'", position=position
             )
         as_of = Constant("timestamp", found.value, found.position)
-    return Ask(items, template, window, where, group_by, as_of, reader.text_since(first), start)
+    return RequestStatement(items, template, window, where, group_by, as_of, reader.text_since(first), start)
 
 
 def _names(reader: StatementReader, what: str) -> tuple[Name, ...]:

@@ -1,8 +1,8 @@
 """Requests that differ in the values of their equalities only: read once, filled in afterwards.
 
-Answer   `Shapes.find(text)` gives the request that an earlier text of the same shape was bound to, with the values of
-         this text; `Shapes.learn(text, request)` remembers a request. The shape of a text is the text without the
-         literals that follow an `=`.
+Answer   `RequestShapes.find(text)` gives the request that an earlier text of the same shape was bound to, with the
+         values of this text; `RequestShapes.learn(text, request)` remembers a request. The shape of a text is the text
+         without the literals that follow an `=`.
 State    Requests by shape, the newest `MOST` of them.
 Limits   Values are whole numbers of columns of whole numbers, within the range of the column's type, and texts of
          columns of text; each column is compared once. Texts with comments, quoted names or anything else that could
@@ -36,7 +36,7 @@ class _Shape:
     places: tuple[int, ...]
 
 
-class Shapes:
+class RequestShapes:
     def __init__(self) -> None:
         self._known: dict[str, _Shape] = {}
 

@@ -8,8 +8,8 @@ import pytest
 
 from eddyline.errors import EddylineError
 from eddyline.language.job import Job, bind_script
-from eddyline.language.requests.ask_shapes import MOST, Shapes
-from eddyline.language.requests.asked import bind_asks
+from eddyline.language.requests.request_shapes import MOST, RequestShapes
+from eddyline.language.requests.request_texts import bind_request_texts
 from eddyline.model.template import Request
 
 STREAM = "CREATE STREAM s (k INT, t STRING, big BIGINT, d DOUBLE, day DATE, ts TIMESTAMP) WITH (time = 'ts');"
@@ -18,9 +18,9 @@ KEYS = "k, t, big, d, day"
 JOB = STREAM + TEMPLATE.format(KEYS, KEYS)
 
 
-def bound(text: str, job: Job, shapes: Shapes | None = None) -> Request | str:
+def bound(text: str, job: Job, shapes: RequestShapes | None = None) -> Request | str:
     try:
-        return bind_asks([text], None, job.catalog, shapes)[0]
+        return bind_request_texts([text], None, job.catalog, shapes)[0]
     except EddylineError as problem:
         return problem.message
 
@@ -62,7 +62,7 @@ def condition(rng: Random) -> str:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_what_is_filled_in_equals_what_is_read(seed: int) -> None:
-    rng, job, shapes = Random(seed), bind_script(JOB), Shapes()
+    rng, job, shapes = Random(seed), bind_script(JOB), RequestShapes()
     for _ in range(60):
         parts = " AND ".join(condition(rng) for _ in range(rng.choice((0, 1, 1, 2))))
         window = "[RANGE 5 MINUTES]" if rng.random() < 0.2 else ""
@@ -74,7 +74,7 @@ def test_what_is_filled_in_equals_what_is_read(seed: int) -> None:
 
 
 def test_another_template_of_the_same_name_is_bound_anew() -> None:
-    job, shapes = bind_script(JOB), Shapes()
+    job, shapes = bind_script(JOB), RequestShapes()
     first = bound("n FROM x WHERE k = 5 GROUP BY k", job, shapes)
     assert isinstance(first, Request)
     again = bound("n FROM x WHERE k = 6 GROUP BY k", job, shapes)
@@ -85,7 +85,7 @@ def test_another_template_of_the_same_name_is_bound_anew() -> None:
 
 
 def test_shapes_are_bounded() -> None:
-    job, shapes = bind_script(JOB), Shapes()
+    job, shapes = bind_script(JOB), RequestShapes()
     for number in range(2 * MOST):
         bound(f"n FROM x [RANGE {number % 3599 + 1} SECONDS] WHERE k = 5", job, shapes)
     assert len(shapes._known) == MOST
