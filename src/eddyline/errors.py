@@ -7,6 +7,8 @@ Limits   Anything else that escapes is a fault of ours: the command line shows i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -50,6 +52,16 @@ def _rebuild(
     kind: type[EddylineError], message: str, detail: str, hint: str, position: Position | None
 ) -> EddylineError:
     return kind(message, detail=detail, hint=hint, position=position)
+
+
+@contextmanager
+def located(position: Position | None) -> Iterator[None]:
+    """Within, a problem that has no place in the text gets this one."""
+    try:
+        yield
+    except EddylineError as problem:
+        problem.position = problem.position or position
+        raise
 
 
 class UserError(EddylineError):

@@ -191,8 +191,8 @@ def _purge(name: str, value: Value) -> object:
     raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, eager, or a number of punctuations")
 
 
-#: Units of time that settings take, in microseconds: those of windows.
-_MICROS = {"microsecond": 1, "us": 1, "millisecond": 10**3, "ms": 10**3} | {
+#: Microseconds of the units of time that spans are written in, in small letters.
+MICROS = {"microsecond": 1, "us": 1, "millisecond": 10**3, "ms": 10**3} | {
     name: seconds * 10**6
     for names, seconds in (
         ("second sec s", 1),
@@ -205,12 +205,18 @@ _MICROS = {"microsecond": 1, "us": 1, "millisecond": 10**3, "ms": 10**3} | {
 }
 
 
+def unit_micros(word: str) -> int | None:
+    """Microseconds of a unit of time in the singular or plural; None: there is no such unit."""
+    lower = word.lower()
+    return MICROS.get(lower) or MICROS.get(lower.removesuffix("s"))
+
+
 def _propagate(name: str, value: Value) -> object:
     text = str(value).strip().lower()
     if text in ("off", "on") or (text.isdigit() and int(text) > 0):
         return text
     if found := re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]+)", text):
-        size = _MICROS.get(found[2]) or _MICROS.get(found[2].removesuffix("s"), 0)
+        size = unit_micros(found[2]) or 0
         micros = Decimal(found[1]) * size
         if micros >= 1 and micros == int(micros):
             # Seconds stay as they are written: a checkpoint may hold the text.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from eddyline.errors import EddylineError, Unsupported
+from eddyline.errors import Unsupported, located
 from eddyline.language.binding.bind import bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.binding.bind_event import bind_constraints
 from eddyline.language.catalog import Catalog, DeclaredSink, Entry
@@ -266,11 +266,8 @@ class Job:
         return entry
 
     def _set(self, statement: Set) -> Settings:
-        try:
+        with located(statement.position):
             self.settings = self.settings.with_option(statement.name, statement.value)
-        except EddylineError as problem:
-            problem.position = problem.position or statement.position
-            raise
         return self.settings
 
     def _explain(self, statement: Explain) -> ExplainRequest | ExplainTemplate:

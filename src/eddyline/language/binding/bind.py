@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eddyline.errors import BindingProblem, EddylineError, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.declare import bind_sink, bind_stream, bind_table
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_expression, holds_aggregate
 from eddyline.language.binding.group_windows import add_keys, bind_window, check_plain_window, take_window
@@ -102,11 +102,8 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
 def bind_settings(options: tuple[WithOption, ...], settings: Settings) -> Settings:
     """The settings, with what a query's WITH says changed."""
     for option in options:
-        try:
+        with located(option.position):
             settings = settings.with_option(option.name, option.value)
-        except EddylineError as problem:
-            problem.position = problem.position or option.position
-            raise
     return settings
 
 

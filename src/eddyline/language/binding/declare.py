@@ -7,7 +7,7 @@ Limits   Options of a format (path, header …) are kept as text for `connectors
 
 from __future__ import annotations
 
-from eddyline.errors import BindingProblem, EddylineError, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.columns import column_of
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.records.heralds import herald_column
@@ -18,21 +18,9 @@ from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
 
 #: What the readers of files understand; an option that no reader knows is refused.
 _READING = ("format", "path", "delimiter", "header", "multiline")
-STREAM_OPTIONS = (
-    "time",
-    "lateness",
-    "idle",
-    "most_ahead",
-    "sequence",
-    "key",
-    "punctuation",
-    "remember",
-    "herald",
-    *_READING,
-    "files_per_batch",
-    "rate",
-    "distinct_<column>",
-)
+#: What only streams have: options about time, and about what is promised of rows.
+_TIMED = ("time", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald")
+STREAM_OPTIONS = (*_TIMED, *_READING, "files_per_batch", "rate", "distinct_<column>")
 TABLE_OPTIONS = (*_READING, "distinct_<column>", "refresh")
 SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<spark.option>")
 
@@ -43,17 +31,15 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     schema = _schema(statement.columns, of_stream=True)
     given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
     places = {o.name: o.position for o in statement.options}
-    time = given.pop("time", None)
+    time, sequence, key, mark, herald = (
+        given.pop(name, None) for name in ("time", "sequence", "key", "punctuation", "herald")
+    )
     if time is None:
         raise BindingProblem(
             f"stream {statement.name} has no event time",
             hint="WITH (time = '…') names its TIMESTAMP column",
             position=statement.position,
         )
-    lateness, idle, sequence = given.pop("lateness", None), given.pop("idle", None), given.pop("sequence", None)
-    ahead = given.pop("most_ahead", None)
-    herald = given.pop("herald", None)
-    key, mark, remember = given.pop("key", None), given.pop("punctuation", None), given.pop("remember", None)
     if sequence is not None:
         sequence = column_of(
             statement.name, schema, sequence, places["sequence"], "sequence = '…' names one of its columns"
@@ -61,14 +47,16 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")), statement.position)
     keys = () if key is None else key_columns(statement.name, schema, key, places["key"])
     others = (time, sequence, *keys)
-    try:
+    with located(places["time"]):
+        spans = {
+            name: parse_span(given.pop(name), places[name])
+            for name in ("lateness", "idle", "most_ahead", "remember")
+            if name in given
+        }
         return Stream(
             name=statement.name,
             schema=schema,
             time=_spelling(schema, time),
-            lateness=0 if lateness is None else parse_span(lateness, places["lateness"]),
-            idle=None if idle is None else parse_span(idle, places["idle"]),
-            most_ahead=None if ahead is None else parse_span(ahead, places["most_ahead"]),
             sequence=sequence,
             position=catalog.next_position,
             options=given,
@@ -79,11 +67,11 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             herald=None
             if herald is None
             else herald_column(statement.name, schema, (*others, mark), herald, places["herald"]),
-            remember=None if remember is None else parse_span(remember, places["remember"]),
+            lateness=spans.get("lateness", 0),
+            idle=spans.get("idle"),
+            most_ahead=spans.get("most_ahead"),
+            remember=spans.get("remember"),
         )
-    except EddylineError as problem:
-        problem.position = problem.position or places["time"]
-        raise
 
 
 def _refuse_nested_keys(name: str, schema: Schema, columns: tuple[str | None, ...], position: Position | None) -> None:
@@ -101,17 +89,7 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
     catalog.check_free("table", statement.name, statement.position)
     schema = _schema(statement.columns)
     for option in statement.options:
-        if option.name in (
-            "time",
-            "lateness",
-            "idle",
-            "most_ahead",
-            "sequence",
-            "key",
-            "punctuation",
-            "remember",
-            "herald",
-        ):
+        if option.name in _TIMED:
             raise BindingProblem(
                 f"a table has no {option.name}",
                 hint="a static table is read once; rows that come in time are a STREAM",

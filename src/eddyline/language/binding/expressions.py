@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from eddyline.errors import BindingProblem, EddylineError
+from eddyline.errors import BindingProblem, located
 from eddyline.language.binding.further_aggregates import FURTHER, bind_further
 from eddyline.language.binding.scope import Scope
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Over
@@ -189,11 +189,8 @@ def bind_constant(node: Constant) -> Literal:
         case "integers" | "doubles" | "strings":
             return _listed(node)
     target = TIMESTAMP if node.kind == "timestamp" else DATE
-    try:
+    with located(node.position):
         return Literal(read_text(str(value), target, node.position), target)
-    except EddylineError as problem:
-        problem.position = problem.position or node.position
-        raise
 
 
 def _listed(node: Constant) -> Literals:

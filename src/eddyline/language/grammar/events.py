@@ -78,13 +78,11 @@ def _book(reader: StatementReader) -> BookClause:
     stream = reader.name("a stream")
     reader.expect("TYPE", hint="stream TYPE column says which column holds the types of events")
     column = reader.name("the column of types")
-    partition: list[str] = []
+    partition: tuple[str, ...] = ()
     if reader.take("PARTITION"):
         reader.expect("BY")
-        partition.append(reader.name("a column"))
-        while reader.take(","):
-            partition.append(reader.name("a column"))
-    return BookClause(stream, column, tuple(partition), start)
+        partition = reader.names("a column")
+    return BookClause(stream, column, partition, start)
 
 
 def _expression(reader: StatementReader) -> EventNode:
@@ -92,9 +90,7 @@ def _expression(reader: StatementReader) -> EventNode:
     word = reader.at_any("SEQ", "AND", "OR", "NOT")
     if word and reader.tokens[reader.index + 1].text == "(":
         reader.take(word, "(")
-        members = [_expression(reader)]
-        while reader.take(","):
-            members.append(_expression(reader))
+        members = reader.listed(_expression)
         reader.expect(")")
         if word == "NOT" and (len(members) > 1 or not isinstance(members[0], EventLeaf)):
             raise Unsupported(
@@ -102,7 +98,7 @@ def _expression(reader: StatementReader) -> EventNode:
                 hint="NOT(Type[condition] alias); several NOTs may stand side by side",
                 position=start,
             )
-        return EventGroup(word, tuple(members), start)
+        return EventGroup(word, members, start)
     bare = reader.next.kind in ("word", "quoted")
     kind = event_type(reader)
     condition = None
@@ -150,11 +146,9 @@ def read_constraints(
         path = reader.tokens[reader.index - 1].text
         return CreateConstraints(name, book, (), path, options(reader), reader.text_since(first), start)
     reader.expect("(", hint="a list of constraints in parentheses, or FROM WORKFLOW 'order.bpmn'")
-    rules = [_rule(reader)]
-    while reader.take(","):
-        rules.append(_rule(reader))
+    rules = reader.listed(_rule)
     reader.expect(")")
-    return CreateConstraints(name, book, tuple(rules), None, (), reader.text_since(first), start)
+    return CreateConstraints(name, book, rules, None, (), reader.text_since(first), start)
 
 
 def _rule(reader: StatementReader) -> Rule:
@@ -182,13 +176,11 @@ def _refuse(word: str, position: Position) -> NoReturn:
 def _types(reader: StatementReader, word: str, count: int | None) -> tuple[EventType, ...]:
     position = reader.position
     reader.expect("(", hint=f"{word}(type{', …' if count != 1 else ''})")
-    found = [event_type(reader)]
-    while reader.take(","):
-        found.append(event_type(reader))
+    found = reader.listed(event_type)
     reader.expect(")")
     if count is not None and len(found) != count:
         raise SyntaxProblem(f"{word} takes {count} type{'s' if count > 1 else ''}, not {len(found)}", position=position)
-    return tuple(found)
+    return found
 
 
 def _checked(rule: Rule, position: Position) -> Rule:
@@ -198,9 +190,7 @@ def _checked(rule: Rule, position: Position) -> Rule:
 
 
 def _clause(reader: StatementReader) -> Rule:
-    given = [event_type(reader)]
-    while reader.take("AND"):
-        given.append(event_type(reader))
+    given = reader.listed(event_type, "AND")
     reader.expect("THEN", hint="IF a AND b THEN c, or THEN NOT c")
     negated = reader.take("NOT")
     return Rule("if", (*dict.fromkeys(given), event_type(reader)), negated)

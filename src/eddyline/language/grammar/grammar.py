@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.binding.group_windows import read_table_function
@@ -47,8 +46,6 @@ from eddyline.language.text.reader import RESERVED, StatementReader
 from eddyline.language.text.type_text import read_type
 from eddyline.language.text.windows import read_span, read_window
 from eddyline.model.query import Emit
-
-T = TypeVar("T")
 
 _STATEMENTS = "statements begin with CREATE, DROP, SET, EXPLAIN, REQUEST, PUNCTUATE, HERALD or SELECT"
 _TWO_TABLES = "write the condition with JOIN … ON, or in WHERE"
@@ -229,7 +226,7 @@ def _create(reader: StatementReader, start: Position) -> Statement:
 
 #: What begins a query beside SELECT and WITH -> what reads it.
 _BODIES: dict[str, Callable[[StatementReader], Body]] = {
-    "EVENT": lambda reader: read_event(reader, lambda r: _list(r, _item)),
+    "EVENT": lambda reader: read_event(reader, lambda r: r.listed(_item)),
 }
 #: What begins a statement that asks a template -> what reads the rest.
 _REQUESTS: dict[str, Callable[[StatementReader], RequestStatement]] = {
@@ -247,16 +244,9 @@ _CREATED: dict[str, Callable[[StatementReader, str, Position], Statement]] = {
 
 def _columns(reader: StatementReader, kind: str, name: str) -> tuple[ColumnDefinition, ...]:
     reader.expect("(", hint=f"CREATE {kind.upper()} {name} (column TYPE, …) WITH (…)")
-    columns = _list(reader, _column)
+    columns = reader.listed(_column)
     reader.expect(")")
     return columns
-
-
-def _list(reader: StatementReader, read: Callable[[StatementReader], T]) -> tuple[T, ...]:
-    found = [read(reader)]
-    while reader.take(","):
-        found.append(read(reader))
-    return tuple(found)
 
 
 def _column(reader: StatementReader) -> ColumnDefinition:
@@ -276,7 +266,7 @@ def _options(reader: StatementReader) -> tuple[WithOption, ...]:
     if not reader.take("WITH"):
         return ()
     reader.expect("(", hint="WITH (name = value, …)")
-    options = _list(reader, _option)
+    options = reader.listed(_option)
     reader.expect(")")
     seen: set[str] = set()
     for option in options:
@@ -303,7 +293,7 @@ def _select(reader: StatementReader) -> Select:
         )
     if not distinct:
         reader.take("ALL")
-    items = _list(reader, _item)
+    items = reader.listed(_item)
     _refuse_foreign_clause(reader)
     reader.expect("FROM", hint="a query reads at least one stream")
     sources = _sources(reader)
@@ -316,7 +306,7 @@ def _select(reader: StatementReader) -> Select:
             raise Unsupported(
                 f"GROUP BY {word} is not supported", hint="name the grouping expressions", position=reader.position
             )
-        group_by = _list(reader, StatementReader.expression)
+        group_by = reader.listed(StatementReader.expression)
     having = reader.expression() if reader.take("HAVING") else None
     qualify = reader.expression() if reader.take("QUALIFY") else None
     order_by, limit = read_limit(reader)

@@ -23,9 +23,7 @@ def read_limit(reader: StatementReader) -> tuple[tuple[Ordered, ...], int | None
     if not reader.take("ORDER"):
         return (), None
     reader.expect("BY")
-    order = [_ordered(reader)]
-    while reader.take(","):
-        order.append(_ordered(reader))
+    order = reader.listed(_ordered)
     if not reader.take("LIMIT"):
         raise Unsupported(
             "ORDER BY without LIMIT is not supported",
@@ -35,7 +33,7 @@ def read_limit(reader: StatementReader) -> tuple[tuple[Ordered, ...], int | None
     text = reader.number("a number of rows")
     if not text.isdigit() or int(text) < 1:
         raise Unsupported(f"LIMIT {text} is not supported", hint=_LIMIT, position=start)
-    return tuple(order), int(text)
+    return order, int(text)
 
 
 def _ordered(reader: StatementReader) -> Ordered:

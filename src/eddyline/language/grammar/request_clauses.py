@@ -12,7 +12,6 @@ from collections.abc import Callable
 from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.syntax import (
     ColumnDefinition,
-    Constant,
     CreateRequests,
     CreateTemplate,
     Name,
@@ -22,7 +21,7 @@ from eddyline.language.syntax import (
     WithOption,
 )
 from eddyline.language.text.reader import StatementReader
-from eddyline.language.text.windows import read_window
+from eddyline.language.text.windows import read_instant, read_window
 
 _FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …] [AS OF TIMESTAMP '…']"
 
@@ -83,21 +82,12 @@ def read_request(reader: StatementReader) -> RequestStatement:
     as_of = None
     if reader.take("AS"):
         reader.expect("OF", hint="AS OF TIMESTAMP '2024-01-01 12:00:00'")
-        position = reader.position
-        found = reader.expression()
-        if not isinstance(found, Constant) or found.kind not in ("timestamp", "string"):
-            raise SyntaxProblem(
-                "AS OF takes an instant", hint="AS OF TIMESTAMP '2024-01-01 12:00:00'", position=position
-            )
-        as_of = Constant("timestamp", found.value, found.position)
+        as_of = read_instant(reader, "AS OF")
     return RequestStatement(items, template, window, where, group_by, as_of, reader.text_since(first), start)
 
 
 def _names(reader: StatementReader, what: str) -> tuple[Name, ...]:
-    found = [_one(reader, what)]
-    while reader.take(","):
-        found.append(_one(reader, what))
-    return tuple(found)
+    return reader.listed(lambda reader: _one(reader, what))
 
 
 def _one(reader: StatementReader, what: str) -> Name:

@@ -18,9 +18,9 @@ from eddyline.language.binding.columns import marker_column
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.binding.scope import Scope, ScopeEntry
 from eddyline.language.records.herald_forms import Texts
-from eddyline.language.syntax import Apply, Cast, Constant, HeraldStatement, Name, Node
+from eddyline.language.syntax import Apply, Cast, HeraldStatement, Name, Node
 from eddyline.language.text.reader import StatementReader
-from eddyline.language.text.windows import MOST_ROWS, read_span
+from eddyline.language.text.windows import MOST_ROWS, read_at, read_span
 from eddyline.model.datatypes import STRING
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, conjuncts
 from eddyline.model.query import Reference
@@ -48,15 +48,8 @@ def read_herald(reader: StatementReader, start: Position) -> HeraldStatement:
     where = reader.expression()
     rows, micros = _span(reader)
     text = reader.line_since(first)
-    if not reader.take("AT"):
-        reader.fail(
-            "expected AT", hint="a statement says where it stands: AT TIMESTAMP '…'; session.herald does without"
-        )
-    position = reader.position
-    at = reader.expression()
-    if not isinstance(at, Constant) or at.kind not in ("timestamp", "string"):
-        raise SyntaxProblem("AT takes an instant", hint="AT TIMESTAMP '2024-01-01 12:00:00'", position=position)
-    return HeraldStatement(stream, where, rows, micros, Constant("timestamp", at.value, at.position), text, start)
+    at = read_at(reader, "session.herald")
+    return HeraldStatement(stream, where, rows, micros, at, text, start)
 
 
 def _span(reader: StatementReader) -> tuple[int | None, int | None]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.errors import BindingProblem, Position
 from eddyline.language.binding.columns import column_of, marker_column
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.binding.scope import Scope, ScopeEntry
-from eddyline.language.syntax import Constant, CreatePunctuation, Node, Punctuate
+from eddyline.language.syntax import CreatePunctuation, Node, Punctuate
 from eddyline.language.text.reader import StatementReader
+from eddyline.language.text.windows import read_at
 from eddyline.model.datatypes import BOOLEAN, STRING, TIMESTAMP
 from eddyline.model.query import Reference
 from eddyline.model.records.punctuation import KIND, DerivedPunctuation, body_of, patterns_of, to_text
@@ -48,11 +49,9 @@ def read_punctuation(reader: StatementReader, name: str, start: Position) -> Cre
 def _side(reader: StatementReader) -> tuple[str, tuple[str, ...]]:
     stream = reader.name("the name of a stream")
     reader.expect("(", hint=_DERIVED)
-    columns = [reader.name("the name of a column")]
-    while reader.take(","):
-        columns.append(reader.name("the name of a column"))
+    columns = reader.names("the name of a column")
     reader.expect(")", hint=_DERIVED)
-    return stream, tuple(columns)
+    return stream, columns
 
 
 def read_punctuate(reader: StatementReader, start: Position) -> Punctuate:
@@ -62,15 +61,8 @@ def read_punctuate(reader: StatementReader, start: Position) -> Punctuate:
     first = reader.index
     where = reader.expression()
     text = reader.text_since(first)
-    if not reader.take("AT"):
-        reader.fail(
-            "expected AT", hint="a statement says where it stands: AT TIMESTAMP '…'; session.punctuate does without"
-        )
-    position = reader.position
-    at = reader.expression()
-    if not isinstance(at, Constant) or at.kind not in ("timestamp", "string"):
-        raise SyntaxProblem("AT takes an instant", hint="AT TIMESTAMP '2024-01-01 12:00:00'", position=position)
-    return Punctuate(stream, where, Constant("timestamp", at.value, at.position), text, start)
+    at = read_at(reader, "session.punctuate")
+    return Punctuate(stream, where, at, text, start)
 
 
 # -- declarations

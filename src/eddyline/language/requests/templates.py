@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from eddyline.errors import BindingProblem, EddylineError, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.bind import bind_query
 from eddyline.language.binding.declare import STREAM_OPTIONS, bind_stream
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_constant
@@ -170,11 +170,8 @@ def _template_options(options: tuple[WithOption, ...], settings: Settings) -> di
         elif option.name == "history":
             found["history"] = parse_span(str(option.value), option.position)
         else:
-            try:
+            with located(option.position):
                 found["index"] = settings.with_option("template_index", option.value).template_index
-            except EddylineError as problem:
-                problem.position = problem.position or option.position
-                raise
     return found
 
 

@@ -11,11 +11,13 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from eddyline.errors import Position, SyntaxProblem
 from eddyline.language.syntax import Node
 from eddyline.settings import Value
+
+T = TypeVar("T")
 
 _RESERVED = """
 ALL ALTER AND ANTI AS ASOF BETWEEN CASE CREATE CROSS DISTINCT DROP ELSE EMIT END EXCEPT EXISTS FALSE FETCH FOR FROM FULL GLOB
@@ -124,6 +126,17 @@ class StatementReader:
 
     def at_name(self) -> bool:
         return self.next.kind == "quoted" or (self.next.kind == "word" and self.next.upper not in RESERVED)
+
+    def listed(self, read: Callable[[StatementReader], T], separator: str = ",") -> tuple[T, ...]:
+        """One or more of what `read` reads, with a separator between them."""
+        found = [read(self)]
+        while self.take(separator):
+            found.append(read(self))
+        return tuple(found)
+
+    def names(self, what: str) -> tuple[str, ...]:
+        """One or more names."""
+        return self.listed(lambda reader: reader.name(what))
 
     def word(self, what: str) -> str:
         """Any word at all, reserved or not."""

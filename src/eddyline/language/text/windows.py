@@ -11,30 +11,15 @@ import re
 from fractions import Fraction
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
+from eddyline.language.syntax import Constant
 from eddyline.language.text.reader import StatementReader
 from eddyline.model.window import NOW, UNBOUNDED, PartitionedRows, Range, Rows, Window
+from eddyline.settings import MICROS, unit_micros
 
-_UNITS = {
-    "MICROSECOND": 1,
-    "US": 1,
-    "MILLISECOND": 1_000,
-    "MS": 1_000,
-    "SECOND": 1_000_000,
-    "SEC": 1_000_000,
-    "S": 1_000_000,
-    "MINUTE": 60_000_000,
-    "MIN": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "H": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "D": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-    "W": 604_800_000_000,
-}
 _HINT = "for example '10 minutes', '500 milliseconds' or '1 hour 30 minutes'"
 _WINDOWS = "windows are [RANGE 10 MINUTES], [ROWS 10], [PARTITION BY column ROWS 1], [NOW] and [UNBOUNDED]"
 #: Ten thousand years: more than lies between any two valid timestamps.
-LONGEST = 10_000 * 366 * _UNITS["DAY"]
+LONGEST = 10_000 * 366 * MICROS["day"]
 #: The largest number of rows a ROWS window may name.
 MOST_ROWS = 2**31 - 1
 
@@ -63,11 +48,10 @@ def parse_span(text: str, position: Position | None = None) -> int:
 
 
 def _unit(word: str, position: Position | None) -> int:
-    upper = word.upper()
-    size = _UNITS.get(upper) or _UNITS.get(upper.removesuffix("S"))
+    size = unit_micros(word)
     if size is not None:
         return size
-    if upper.removesuffix("S") in ("MONTH", "QUARTER", "YEAR"):
+    if word.lower().removesuffix("s") in ("month", "quarter", "year"):
         raise Unsupported(f"a span in {word} has no fixed length", hint="give it in days", position=position)
     raise SyntaxProblem(
         f"there is no unit of time {word}",
@@ -90,6 +74,24 @@ def read_span(reader: StatementReader) -> int:
         else:
             reader.fail("expected a unit of time", hint="for example 10 MINUTES")
     return parse_span(" ".join(words), position)
+
+
+def read_instant(reader: StatementReader, word: str) -> Constant:
+    """The instant after AT or AS OF."""
+    position = reader.position
+    found = reader.expression()
+    if not isinstance(found, Constant) or found.kind not in ("timestamp", "string"):
+        raise SyntaxProblem(
+            f"{word} takes an instant", hint=f"{word} TIMESTAMP '2024-01-01 12:00:00'", position=position
+        )
+    return Constant("timestamp", found.value, found.position)
+
+
+def read_at(reader: StatementReader, call: str) -> Constant:
+    """AT and the instant of a record; `call` is the method of a session that does without."""
+    if not reader.take("AT"):
+        reader.fail("expected AT", hint=f"a statement names the instant: AT TIMESTAMP '…'; {call} does without")
+    return read_instant(reader, "AT")
 
 
 def read_window(reader: StatementReader) -> Window | None:
@@ -117,11 +119,9 @@ def read_window(reader: StatementReader) -> Window | None:
 def _partitioned(reader: StatementReader) -> PartitionedRows:
     """`BY column, … ROWS n`."""
     reader.expect("BY", hint=_WINDOWS)
-    columns = [reader.name("a column")]
-    while reader.take(","):
-        columns.append(reader.name("a column"))
+    columns = reader.names("a column")
     reader.expect("ROWS", hint=_WINDOWS)
-    return PartitionedRows(tuple(columns), _row_count(reader))
+    return PartitionedRows(columns, _row_count(reader))
 
 
 def _row_count(reader: StatementReader) -> int:
