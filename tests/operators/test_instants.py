@@ -58,7 +58,7 @@ def drawn(rng: Random, rows: int, first: int, queues: int, made: Aggregation, hu
     }  # fmt: skip
     pairs = [made.encoder.encode(nullable[e], e.type) for e in made.layout.arguments]  # type: ignore[index]
     keys = [pa.array([rng.randrange(4) for _ in range(rows)], pa.int64())] if made.groups is not None else []
-    groups = made.encoder.encode_rows(keys, [BIGINT]) if keys else np.zeros((rows, 1), np.int64)
+    groups = made.encoder.encode_rows(keys, [BIGINT] * len(keys), rows)
     leaving = [clock + np.array([rng.randrange(40) for _ in range(rows)], np.int64) for _ in range(queues)]
     return Batch(clock, groups, [encoded for encoded, _ in pairs], [valid for _, valid in pairs], leaving)
 
@@ -71,7 +71,7 @@ def one_by_one(made: Aggregation, batch: Batch, due: list[int], queues: int, iss
     tables = []
     for now in due:
         low, high = np.searchsorted(batch.clock, [now - PERIOD, now], side="right")
-        made.enter(batch.slice(int(low), int(high)))
+        made.enter(batch.take(slice(low, high)))
         made.leave([now] * queues)
         tables.append(made.changes(now, issues))
     return [table for table in tables if table is not None]

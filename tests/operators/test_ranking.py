@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, STRING
+from eddyline.operators.aggregate.saved import block_table
 from eddyline.operators.ranking.followed import Following
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows, RankSpec, first_rows
+from eddyline.operators.ranking.saved import load_block, load_state, save
 
 SCHEMA = pa.schema([("name", pa.string()), ("v", pa.int64()), ("_op", pa.string()), ("_ts", pa.timestamp("us"))])
 
@@ -88,15 +90,18 @@ def test_the_second_key_decides_among_equal_rows() -> None:
     assert [name for name, _ in ranks(spec((1, False, False), (0, True, False), most=1), ROWS)] == ["u", "q"]
 
 
-def added(ranked: RankedRows, first: int, *rows: tuple[int, str, int]) -> np.ndarray:
-    """ArrivingRows (partition, name, v) with the serial numbers from `first` on; their slots."""
-    encoded = [
-        ranked.encoder.encode(pa.array(list(column)), kind)
-        for column, kind in zip(zip(*rows, strict=True), (BIGINT, STRING, BIGINT), strict=True)
-    ]
-    keys = ranked.encoder.encode_rows([pa.array([k for k, *_ in rows])], (BIGINT,))
+def arriving(ranked: RankedRows, first: int, *rows: tuple[int, str, int | None]) -> ArrivingRows:
+    """Rows (partition, name, v) with the serial numbers from `first` on; these are their times too."""
+    keys, names, values = zip(*rows, strict=True)
+    partition = ranked.encoder.encode_rows([pa.array(keys)], (BIGINT,))
+    columns = [pa.array(names), *([pa.array(values, pa.int64())] * (len(ranked.spec.kinds) - 1))]
     serial = np.arange(first, first + len(rows))
-    return ranked.add(ArrivingRows(keys, [w for w, _ in encoded[1:]], [v for _, v in encoded[1:]], serial, serial, []))
+    return ArrivingRows(serial, partition, *ranked.encoder.encode_columns(columns, ranked.spec.kinds), [], serial)
+
+
+def added(ranked: RankedRows, first: int, *rows: tuple[int, str, int | None]) -> np.ndarray:
+    """Rows (partition, name, v) with the serial numbers from `first` on; their slots."""
+    return ranked.add(arriving(ranked, first, *rows))
 
 
 def said(table: pa.Table | None) -> list[str]:
@@ -119,3 +124,64 @@ def test_rows_that_can_never_be_among_the_first_are_dropped() -> None:
     added(ranked, 0, (1, "a", 10), (1, "b", 20), (1, "c", 30), (2, "d", 1))
     ranked.prune()
     assert len(ranked.rows.live()) == 3
+
+
+def test_a_number_that_moves_is_a_change() -> None:
+    ranked = RankedRows(RankSpec(SCHEMA, (STRING, BIGINT), (BIGINT,), ((1, False, False),), 2, (1,)))
+    slots = added(ranked, 0, (1, "a", 10), (1, "b", 20), (1, "c", 30))
+    shown = ranked.changes(0)
+    assert shown is not None and dict(zip(shown["name"].to_pylist(), shown["v"].to_pylist(), strict=True)) == {
+        "a": 1,
+        "b": 2,
+    }
+    ranked.leave(slots[:1])
+    moved = ranked.changes(1)
+    assert said(moved) == ["+b", "+c", "-a", "-b"]
+    assert moved is not None and [row["v"] for row in moved.to_pylist() if row["_op"] == "+"] == [1, 2]
+
+
+def test_rows_of_equal_columns_take_each_others_place_in_silence() -> None:
+    ranked = RankedRows(spec((1, False, False), most=1))
+    slots = added(ranked, 0, (1, "a", 10), (1, "a", 10))
+    assert said(ranked.changes(0)) == ["+a"]
+    ranked.leave(slots[:1])
+    assert ranked.changes(1) is None
+
+
+@pytest.mark.parametrize("gone", [0, 2])
+def test_ranked_rows_that_were_saved_go_on(gone: int) -> None:
+    one = RankedRows(spec((1, False, False), (0, False, False)))
+    slots = added(one, 0, (1, "a", 10), (1, "b", None), (1, "c", 30), (2, "d", 1))
+    one.changes(0)
+    blocks = [(block, block_table(one.rows, block)) for block in one.rows.seal("run")]
+    one.leave(slots[gone : gone + 1])
+    one.changes(1)
+    tables = save(one, [arriving(one, 4, (1, "e", 5), (3, "f", 2)), arriving(one, 6, (2, "a", None))])
+    other = RankedRows(one.spec)
+    waiting = load_state(other, tables.__getitem__)
+    for block, table in blocks:
+        load_block(other, block, table, tables["live"])
+    assert other.rows.held == one.rows.held == 3
+    for ranked in (one, other):
+        for rows in waiting:
+            ranked.add(rows)
+    expected = one.changes(7)
+    assert said(other.changes(7)) == said(expected) and "+e" in said(expected)
+
+
+def test_nothing_that_waits_is_saved_as_nothing() -> None:
+    one = RankedRows(spec((1, False, False)))
+    assert load_state(RankedRows(one.spec), save(one, []).__getitem__) == []
+
+
+def test_texts_that_no_row_names_are_forgotten() -> None:
+    ranked = RankedRows(spec((1, False, False), pruned=True))
+    added(ranked, 0, (1, "a", 10), (1, "b", 20), (1, "c", 30))
+    ranked.prune()
+    waiting = arriving(ranked, 3, (1, "d", 1))
+    ranked.encoder._kept = -(10**6)
+    assert ranked.encoder.is_full and ranked.encoder.held == 4
+    ranked.sweep([waiting])
+    assert ranked.encoder.held == 3
+    ranked.add(waiting)
+    assert said(ranked.changes(4)) == ["+a", "+d"]

@@ -103,8 +103,7 @@ class Zones:
 
     def stretches(self, first: int, end: int, start: int, stop: int) -> Ints:
         """Ids at which new rows start … stop-1 are cut, both ends included: where zones begin, and at every herald,
-        however few rows it
-        has. The rows first … end-1 are those of the store."""
+        however few rows it has. The rows first … end-1 are those of the store."""
         self._cover(first, end)
         self._latest = self._latest[self._latest > first]
         inner = np.concatenate((self._starts, self._latest))

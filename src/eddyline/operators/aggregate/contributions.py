@@ -12,14 +12,15 @@ Limits   A queue holds at most about as many stale tickets as live ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
 from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.expressions.vectors import Mask
-from eddyline.state.columns import Ints
+from eddyline.state.columns import Array, Ints
 
 _SMALLEST = 1024
 #: More sealed blocks than these are made fewer.
@@ -28,10 +29,45 @@ _SLOT = np.int64(0xFFFFFFFF)
 
 
 @dataclass(slots=True)
-class Batch:
-    """Combinations in the order of their newest rows."""
+class EncodedRows:
+    """Rows in columns: each field has one line per row, in an array or in a list of arrays. ALL has no lines."""
 
     clock: Ints
+
+    def __len__(self) -> int:
+        return len(self.clock)
+
+    def take(self, chosen: Ints | slice) -> Self:
+        def some(values: Array) -> Array:
+            return values[chosen] if len(values) else values
+
+        columns = (getattr(self, field.name) for field in fields(self))
+        taken: list[Any] = [[some(v) for v in c] if isinstance(c, list) else some(c) for c in columns]
+        return type(self)(*taken)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Parts as one, in their order; there is at least one."""
+        if len(parts) == 1:
+            return parts[0]
+
+        def whole(values: Sequence[Array]) -> Array:
+            if not any(map(len, values)):
+                return values[0]
+            filled = zip(values, parts, strict=True)
+            return np.concatenate([v if len(v) == len(part) else np.ones(len(part), np.bool_) for v, part in filled])
+
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        made: list[Any] = [
+            [whole(v) for v in zip(*c, strict=True)] if isinstance(c[0], list) else whole(c) for c in columns
+        ]
+        return cls(*made)
+
+
+@dataclass(slots=True)
+class Batch(EncodedRows):
+    """Combinations in the order of their newest rows."""
+
     #: Encoded values of the grouping expressions and, last, bits that say which of them are null.
     groups: Ints
     encoded: list[Ints]
@@ -40,41 +76,10 @@ class Batch:
     #: Per queue, the last key at which the combination is live.
     leaving: list[Ints]
 
-    def __len__(self) -> int:
-        return len(self.clock)
-
     @staticmethod
     def empty(keys: int, arguments: int, queues: int) -> Batch:
         none = np.empty(0, np.int64)
         return Batch(none, np.empty((0, keys + 1), np.int64), [none] * arguments, [ALL] * arguments, [none] * queues)
-
-    @staticmethod
-    def joined(batches: Sequence[Batch]) -> Batch:
-        """Batches as one, in their order; there is at least one."""
-        if len(batches) == 1:
-            return batches[0]
-        valid = [
-            np.concatenate([b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in batches])
-            if any(len(b.valid[at]) for b in batches)
-            else ALL
-            for at in range(len(batches[0].valid))
-        ]
-        return Batch(
-            np.concatenate([b.clock for b in batches]),
-            np.concatenate([b.groups for b in batches]),
-            [np.concatenate([b.encoded[at] for b in batches]) for at in range(len(batches[0].encoded))],
-            valid,
-            [np.concatenate([b.leaving[at] for b in batches]) for at in range(len(batches[0].leaving))],
-        )
-
-    def slice(self, start: int, stop: int) -> Batch:
-        return Batch(
-            self.clock[start:stop],
-            self.groups[start:stop],
-            [w[start:stop] for w in self.encoded],
-            [v[start:stop] if len(v) else v for v in self.valid],
-            [k[start:stop] for k in self.leaving],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +202,7 @@ class Contributions:
 
     def seal(self, run: str) -> list[ContributionBlock]:
         """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly
-        dead or small
-        are written anew with it."""
+        dead or small are written anew with it."""
         live = self.live()
         if self.named:
             # No limit says what of a block has left since it was written.

@@ -1,6 +1,5 @@
 """Members that count while conditions hold: combinations of outer joins, each live while its rows are in their windows
-and certain
-questions have certain answers.
+and certain questions have certain answers.
 
 Answer   `Guarded.step` moves members to later instants: some come, some end, and the answers of questions change. It
          gives the members that begin to count and those that cease to, each at its instant; a member may begin again.
@@ -26,8 +25,8 @@ import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.contributions import Contributions
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
+from eddyline.operators.aggregate.contributions import Contributions, EncodedRows
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, encoded_arrays, encoded_columns, numbered
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
@@ -50,10 +49,9 @@ class PartnerCondition:
 
 
 @dataclass(slots=True)
-class Members:
+class Members(EncodedRows):
     """Combinations on their way in, in the order of time."""
 
-    clock: Ints
     kind: Ints
     #: One column per reference whose rows are named; NO_ROW where the kind has none.
     rows: Ints
@@ -61,34 +59,6 @@ class Members:
     ends: Ints
     encoded: list[Ints]
     valid: list[Mask]
-
-    def __len__(self) -> int:
-        return len(self.clock)
-
-    def take(self, chosen: Ints | slice) -> Members:
-        valid = [v[chosen] if len(v) else v for v in self.valid]
-        return Members(
-            self.clock[chosen],
-            self.kind[chosen],
-            self.rows[chosen],
-            self.ends[chosen],
-            [w[chosen] for w in self.encoded],
-            valid,
-        )
-
-    @staticmethod
-    def joined(parts: Sequence[Members]) -> Members:
-        """Parts as one, in their order; there is at least one."""
-        valid = [
-            np.concatenate([p.valid[at] if len(p.valid[at]) else np.ones(len(p), np.bool_) for p in parts])
-            if any(len(p.valid[at]) for p in parts)
-            else ALL
-            for at in range(len(parts[0].valid))
-        ]
-        encoded = [np.concatenate([p.encoded[at] for p in parts]) for at in range(len(parts[0].encoded))]
-        clock, kind = np.concatenate([p.clock for p in parts]), np.concatenate([p.kind for p in parts])
-        rows, ends = np.concatenate([p.rows for p in parts]), np.concatenate([p.ends for p in parts])
-        return Members(clock, kind, rows, ends, encoded, valid)
 
 
 @dataclass(slots=True)
@@ -246,18 +216,11 @@ class Guarded:
         live = held.live()
         found: Arrays = {"kind": held.codes[live], "wrong": self.wrong[live], "name": self.name[live]}
         found |= {f"leaving-{at}": keys[live] for at, keys in enumerate(held.keys())}
-        for at, encoded in enumerate(held.encoded):
-            found[f"words-{at}"] = encoded[live]
-            valid = held.valid_at(at, live)
-            if len(valid):
-                found[f"valid-{at}"] = valid
-        return as_table(found)
+        return as_table(found | encoded_arrays(held.encoded, held.valid, live))
 
     def restore(self, table: pa.Table, serial: int) -> None:
         arrays, held = arrays_of(table), self.members
-        encoded = [arrays[f"words-{at}"] for at in range(len(held.encoded))]
-        valid = [arrays.get(f"valid-{at}", ALL) for at in range(len(held.encoded))]
-        slots = held.add(arrays["kind"], encoded, valid, [arrays[f"leaving-{at}"] for at in range(len(held.queues))])
+        slots = held.add(arrays["kind"], *encoded_columns(arrays), numbered(arrays, "leaving"))
         self.wrong, self.name = grown(self.wrong, held.capacity), grown(self.name, held.capacity, -1)
         self.wrong[slots], self.name[slots] = arrays["wrong"], arrays["name"]
         self.serial = serial

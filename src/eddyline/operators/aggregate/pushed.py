@@ -19,8 +19,8 @@ import pyarrow as pa
 from eddyline.model.datatypes import DataType
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
-from eddyline.state.columns import Ints, string_buffers
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, bytes_table, restore_bytes
+from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
 
@@ -40,10 +40,8 @@ class PushedOut:
 
     def see(self, table: pa.Table, ts: Ints, arrival: Ints) -> None:
         """Rows in the order of their stream."""
-        keys = np.zeros((len(ts), 1), np.int64)
-        if self.columns:
-            keys = self._encoder.encode_rows([table.column(name).combine_chunks() for name in self.columns], self.kinds)
-        codes = self._values.codes(keys)
+        columns = [table.column(name).combine_chunks() for name in self.columns]
+        codes = self._values.codes(self._encoder.encode_rows(columns, self.kinds, len(ts)))
         self._counts = grown(self._counts, self._values.capacity)
         order = np.argsort(codes, kind="stable")
         begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -82,23 +80,17 @@ class PushedOut:
     # -- snapshots
 
     def saved(self) -> dict[str, pa.Table]:
-        ids, offsets, data = self._encoder.saved()
-        packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         values, inside = self._values.live(), self._inside.live()
         gone: Arrays = {"name": np.concatenate([_NONE, *self._names]), "time": np.concatenate([_NONE, *self._times])}
         return {
-            "bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}),
+            "bytes": bytes_table(self._encoder),
             "values": as_table({"code": values, "key": self._values.keys[values], "count": self._counts[values]}),
             "inside": as_table({"code": inside, "key": self._inside.keys[inside], "arrival": self._arrival[inside]}),
             "gone": as_table(gone),
         }
 
     def restore(self, saved: Mapping[str, pa.Table]) -> None:
-        strings = saved["bytes"]
-        offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-        self._encoder.restore(
-            np.asarray(strings.column("id")), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])]
-        )
+        restore_bytes(self._encoder, saved["bytes"])
         values, inside, gone = (arrays_of(saved[name]) for name in ("values", "inside", "gone"))
         self._values.restore(values["code"], values["key"])
         self._counts = np.zeros(self._values.capacity, np.int64)

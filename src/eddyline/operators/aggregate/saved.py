@@ -9,24 +9,29 @@ Limits   Heaps and counts of distinct values that can leave are not written: the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, Extreme
-from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.contributions import Batch, ContributionBlock, Contributions
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
-from eddyline.state.columns import string_buffers
+from eddyline.operators.aggregate.tables import (
+    Arrays,
+    arrays_of,
+    as_table,
+    bytes_table,
+    encoded_arrays,
+    encoded_columns,
+    numbered,
+    restore_bytes,
+)
 
 
 def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
-    ids, offsets, data = aggregation.encoder.saved()
-    packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     tables = {
-        "bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}),
+        "bytes": bytes_table(aggregation.encoder),
         "groups": _groups(aggregation),
     }
     for at, kept in enumerate(aggregation.accumulators):
@@ -35,15 +40,13 @@ def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Tab
             tables[f"distinct-{at}"] = as_table(
                 {"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]}
             )
-    tables["waiting"] = _waiting(waiting, aggregation)
+    tables["waiting"] = waiting_table(waiting, {"clock": "clock", "groups": "groups"})
     return tables
 
 
 def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> list[Batch]:
     """The reverse; returns the combinations that wait."""
-    strings = read("bytes")
-    offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-    aggregation.encoder.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+    restore_bytes(aggregation.encoder, read("bytes"))
     _load_groups(aggregation, arrays_of(read("groups")))
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
@@ -51,7 +54,10 @@ def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> lis
             kept.values.restore(values["code"], values["key"])
             kept.counts = np.zeros(kept.values.capacity, np.int64)
             kept.counts[values["code"]] = values["count"]
-    return _load_waiting(arrays_of(read("waiting")), aggregation)
+    arrays = arrays_of(read("waiting"))
+    if not len(arrays["clock"]):
+        return []
+    return [Batch(arrays["clock"], arrays["groups"], *encoded_columns(arrays), numbered(arrays, "leaving"))]
 
 
 def _groups(aggregation: Aggregation) -> pa.Table:
@@ -103,11 +109,7 @@ def block_table(held: Contributions, block: ContributionBlock) -> pa.Table:
     slots = held.of_block(block.number)
     arrays: Arrays = {"code": held.codes[slots]}
     arrays |= {f"leaving-{at}": keys[slots] for at, keys in enumerate(held.keys())}
-    for at, (encoded, valid) in enumerate(zip(held.encoded, held.valid, strict=True)):
-        arrays[f"words-{at}"] = encoded[slots]
-        if len(valid):
-            arrays[f"valid-{at}"] = valid[slots]
-    return as_table(arrays)
+    return as_table(arrays | encoded_arrays(held.encoded, held.valid, slots))
 
 
 def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Table, limits: Sequence[int]) -> None:
@@ -115,11 +117,10 @@ def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Tab
     held = aggregation.contributions
     assert held is not None
     arrays = arrays_of(table)
-    leaving = [arrays[f"leaving-{at}"] for at in range(len(held.queues))]
+    leaving = numbered(arrays, "leaving")
     live = np.logical_and.reduce([keys >= limit for keys, limit in zip(leaving, limits, strict=True)])
     codes = arrays["code"][live]
-    encoded = [arrays[f"words-{at}"][live] for at in range(len(held.encoded))]
-    valid = [arrays[f"valid-{at}"][live] if f"valid-{at}" in arrays else ALL for at in range(len(held.encoded))]
+    encoded, valid = encoded_columns(arrays, live)
     slots = held.add(codes, encoded, valid, [keys[live] for keys in leaving])
     held.restore(block, slots)
     for family, kept in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
@@ -130,33 +131,15 @@ def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Tab
             kept.recount(codes, encoded[at], valid[at])
 
 
-def _waiting(waiting: Sequence[Batch], aggregation: Aggregation) -> pa.Table:
-    arrays: Arrays = {"clock": np.concatenate([b.clock for b in waiting]) if waiting else np.empty(0, np.int64)}
-    for batch in waiting[:1]:
-        arrays["groups"] = np.concatenate([b.groups for b in waiting])
-        for at in range(len(batch.encoded)):
-            arrays[f"words-{at}"] = np.concatenate([b.encoded[at] for b in waiting])
-            arrays[f"valid-{at}"] = np.concatenate(
-                [b.valid[at] if len(b.valid[at]) else np.ones(len(b), np.bool_) for b in waiting]
-            )
-        for at in range(len(batch.leaving)):
-            arrays[f"leaving-{at}"] = np.concatenate([b.leaving[at] for b in waiting])
-    return as_table(arrays)
-
-
-def _load_waiting(arrays: Arrays, aggregation: Aggregation) -> list[Batch]:
-    if not len(arrays["clock"]):
-        return []
-    arguments, queues = range(len(aggregation.layout.arguments)), range(aggregation.config.queues)
-    return [
-        Batch(
-            arrays["clock"],
-            arrays["groups"],
-            [arrays[f"words-{at}"] for at in arguments],
-            [ALL if arrays[f"valid-{at}"].all() else arrays[f"valid-{at}"] for at in arguments],
-            [arrays[f"leaving-{at}"] for at in queues],
-        )
-    ]
+def waiting_table(waiting: Sequence[Batch], names: Mapping[str, str]) -> pa.Table:
+    """Rows that wait; `names` has the fields that are plain arrays, by their names in the table."""
+    if not waiting:
+        return as_table({"clock": np.empty(0, np.int64)})
+    rows = type(waiting[0]).joined(waiting)
+    valid = [there if len(there) else np.ones(len(rows), np.bool_) for there in rows.valid]
+    arrays: Arrays = {name: getattr(rows, field) for name, field in names.items()}
+    arrays |= {f"leaving-{at}": keys for at, keys in enumerate(rows.leaving)}
+    return as_table(arrays | encoded_arrays(rows.encoded, valid))
 
 
 def _inner(kept: Accumulator) -> Accumulator:

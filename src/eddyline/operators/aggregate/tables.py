@@ -1,17 +1,20 @@
 """Named arrays as a table, and back: how state is written down and travels.
 
 Answer   `as_table` makes one column of every array, `arrays_of` is the reverse. Two-dimensional arrays are columns
-         `name#0`, `name#1`, …
+         `name#0`, `name#1`, … Encoded values and their validity are arrays `words-0`, `valid-0`, …; interned bytes are
+         a table of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from eddyline.state.columns import Array, Ints
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder
+from eddyline.operators.expressions.vectors import Mask
+from eddyline.state.columns import Array, Ints, string_buffers
 
 Arrays = dict[str, Array]
 
@@ -36,6 +39,36 @@ def arrays_of(table: pa.Table) -> Arrays:
         else:
             arrays[name] = values
     return arrays | {name: np.ascontiguousarray(np.stack(columns, axis=1)) for name, columns in wide.items()}
+
+
+def encoded_arrays(encoded: Sequence[Ints], valid: Sequence[Mask], chosen: Ints | slice = slice(None)) -> Arrays:
+    """Columns of encoded values as they are written; ALL is not."""
+    arrays: Arrays = {f"words-{at}": values[chosen] for at, values in enumerate(encoded)}
+    return arrays | {f"valid-{at}": there[chosen] for at, there in enumerate(valid) if len(there)}
+
+
+def encoded_columns(arrays: Arrays, chosen: Ints | Mask | slice = slice(None)) -> tuple[list[Ints], list[Mask]]:
+    """The reverse: encoded values and validity, per column."""
+    encoded = numbered(arrays, "words", chosen)
+    valid = (arrays.get(f"valid-{at}", ALL) for at in range(len(encoded)))
+    return encoded, [ALL if there.all() else there[chosen] for there in valid]
+
+
+def numbered(arrays: Arrays, name: str, chosen: Ints | Mask | slice = slice(None)) -> list[Ints]:
+    """The arrays `name-0`, `name-1`, …"""
+    return [arrays[f"{name}-{at}"][chosen] for at in range(sum(known.startswith(f"{name}-") for known in arrays))]
+
+
+def bytes_table(encoder: ValueEncoder) -> pa.Table:
+    """The interned bytes of an encoder, by id."""
+    ids, offsets, data = encoder.saved()
+    packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())})
+
+
+def restore_bytes(encoder: ValueEncoder, table: pa.Table) -> None:
+    offsets, data = string_buffers(table.column("bytes").combine_chunks())
+    encoder.restore(plain_of(table, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
 
 
 def plain_of(table: pa.Table, name: str) -> Ints:

@@ -37,20 +37,15 @@ def several(batch: Batch, window: GroupWindow) -> Batch:
         counts = (window.span - (ends - 1) % window.span - 1) // window.step + 1
     row = np.repeat(np.arange(len(batch)), counts)
     number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    groups = batch.groups[row]
+    found = batch.take(row)
+    groups = found.groups
     if window.kind == "hop":
         for at in (window.start, window.end):
             if at is not None:
                 groups[:, at] -= number * window.step
     else:
         groups[:, window.end] += number * window.step
-    return Batch(
-        batch.clock[row],
-        groups,
-        [w[row] for w in batch.encoded],
-        [v[row] if len(v) else v for v in batch.valid],
-        [k[row] for k in batch.leaving],
-    )
+    return found
 
 
 class Sessions:

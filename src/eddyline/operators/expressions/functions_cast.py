@@ -166,8 +166,7 @@ def _without_separators(texts: pa.Array) -> pa.Array:
 
 def _in_decimal(texts: pa.Array) -> pa.Array:
     """Hexadecimal and binary integers in decimal notation. Arrow alone would read 0x10 only beside plain integers. With
-    blanks behind
-    them they are none."""
+    blanks behind them they are none."""
     found = pc.fill_null(pc.match_substring_regex(texts, _BASED), False)
     if not _holds(found).any():
         return texts

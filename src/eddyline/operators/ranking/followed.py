@@ -45,7 +45,7 @@ class Following:
         if self.function == "last_value":
             return values
         rows = len(values)
-        keys = self.encoder.encode_rows(partition, self.partition) if partition else np.zeros((rows, 1), np.int64)
+        keys = self.encoder.encode_rows(partition, self.partition, rows)
         codes = self.keys.codes(keys)
         self.reserve()
         encoded, valid = self.encoder.encode(values, self.kind)

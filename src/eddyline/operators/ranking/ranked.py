@@ -26,9 +26,8 @@ from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
-from eddyline.operators.aggregate.contributions import Contributions
+from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -61,26 +60,10 @@ class RankSpec:
 
 
 @dataclass(slots=True)
-class ArrivingRows:
-    """Rows on their way in."""
+class ArrivingRows(Batch):
+    """Rows on their way in; their groups are the partitions."""
 
-    partition: Ints
-    encoded: list[Ints]
-    valid: list[Mask]
     serial: Ints
-    clock: Ints
-    leaving: list[Ints]
-
-    def slice(self, start: int, stop: int) -> ArrivingRows:
-        part = slice(start, stop)
-        return ArrivingRows(
-            self.partition[part],
-            [w[part] for w in self.encoded],
-            [v[part] if len(v) else v for v in self.valid],
-            self.serial[part],
-            self.clock[part],
-            [k[part] for k in self.leaving],
-        )
 
 
 class RankedRows:
@@ -100,7 +83,7 @@ class RankedRows:
 
     def add(self, rows: ArrivingRows, owners: Ints | int = 0) -> Ints:
         """The slots of the rows."""
-        codes = self.partitions.codes(rows.partition)
+        codes = self.partitions.codes(rows.groups)
         slots = self.rows.add(codes, [*rows.encoded, rows.serial], [*rows.valid, ALL], rows.leaving)
         self.reserve()
         self.number[slots], self.owner[slots] = 0, owners
@@ -301,7 +284,7 @@ class RankedRows:
             if is_text(kind):
                 named += [
                     self.partitions.keys[self.partitions.live(), at],
-                    *(rows.partition[:, at] for rows in waiting),
+                    *(rows.groups[:, at] for rows in waiting),
                 ]
         self.encoder.sweep(named)
 
@@ -310,10 +293,10 @@ def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -
     """The first rows of every partition of a table with the columns of `spec` and `_ts`; in the order of `_ts`,
     partition and rank."""
     ranked = RankedRows(spec)
-    pairs = [ranked.encoder.encode(table.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)]
     rows = np.arange(len(table))
-    keys = ranked.encoder.encode_rows(partition, spec.partition) if partition else np.zeros((len(table), 1), np.int64)
-    slots = ranked.add(ArrivingRows(keys, [w for w, _ in pairs], [v for _, v in pairs], rows, rows, []))
+    keys = ranked.encoder.encode_rows(partition, spec.partition, len(rows))
+    encoded = ranked.encoder.encode_columns((c.combine_chunks() for c in table.columns), spec.kinds)
+    slots = ranked.add(ArrivingRows(rows, keys, *encoded, [], rows))
     row_of = np.zeros(ranked.rows.capacity, np.int64)
     row_of[slots] = rows
     ordered, numbers = ranked.ranked(slots)

@@ -12,43 +12,50 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.contributions import ContributionBlock
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, plain_of
+from eddyline.operators.aggregate.saved import waiting_table
+from eddyline.operators.aggregate.tables import (
+    Arrays,
+    arrays_of,
+    as_table,
+    bytes_table,
+    encoded_columns,
+    numbered,
+    restore_bytes,
+)
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows
-from eddyline.state.columns import string_buffers
 
 
 def save(ranked: RankedRows, waiting: Sequence[ArrivingRows]) -> dict[str, pa.Table]:
-    ids, offsets, data = ranked.encoder.saved()
-    packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     codes = ranked.partitions.live()
     live = ranked.rows.live()
     partitions: Arrays = {"code": codes, "key": ranked.partitions.keys[codes]}
     if ranked.buckets is not None:
         partitions["open"] = ranked.buckets.open[codes] if len(codes) else codes > 0
     return {
-        "bytes": pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())}),
+        "bytes": bytes_table(ranked.encoder),
         "partitions": as_table(partitions),
         # Blocks are written once: they hold rows that have gone since.
         "live": as_table(
             {"serial": ranked.rows.encoded[-1][live], "number": ranked.number[live], "owner": ranked.owner[live]}
         ),
-        "waiting": _waiting(waiting),
+        "waiting": waiting_table(waiting, {"clock": "clock", "partition": "groups", "serial": "serial"}),
     }
 
 
 def load_state(ranked: RankedRows, read: Callable[[str], pa.Table]) -> list[ArrivingRows]:
     """The reverse, without the rows themselves; returns the rows that wait."""
-    strings = read("bytes")
-    offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-    ranked.encoder.restore(plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+    restore_bytes(ranked.encoder, read("bytes"))
     partitions = arrays_of(read("partitions"))
     ranked.partitions.restore(partitions["code"], partitions["key"])
     if ranked.buckets is not None:
         opened = partitions["code"][partitions["open"].astype(np.bool_)]
         ranked.buckets.enter(opened, ranked.partitions.keys, opened)
-    return _load_waiting(ranked, arrays_of(read("waiting")))
+    arrays = arrays_of(read("waiting"))
+    if not len(arrays["clock"]):
+        return []
+    encoded, leaving = encoded_columns(arrays), numbered(arrays, "leaving")
+    return [ArrivingRows(arrays["clock"], arrays["partition"], *encoded, leaving, arrays["serial"])]
 
 
 def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, live: pa.Table) -> None:
@@ -62,36 +69,8 @@ def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, li
     here = np.zeros(len(mine), np.bool_)
     inside = place < len(serials)
     here[inside] = serials[place[inside]] == mine[inside]
-    encoded = [arrays[f"words-{at}"][here] for at in range(len(held.encoded))]
-    valid = [arrays[f"valid-{at}"][here] if f"valid-{at}" in arrays else ALL for at in range(len(held.encoded))]
-    slots = held.add(
-        arrays["code"][here], encoded, valid, [arrays[f"leaving-{at}"][here] for at in range(len(held.queues))]
-    )
+    slots = held.add(arrays["code"][here], *encoded_columns(arrays, here), numbered(arrays, "leaving", here))
     held.restore(block, slots)
     ranked.reserve()
     rows = order[place[here]]
     ranked.number[slots], ranked.owner[slots] = known["number"][rows], known["owner"][rows]
-
-
-def _waiting(waiting: Sequence[ArrivingRows]) -> pa.Table:
-    arrays: Arrays = {"clock": np.concatenate([r.clock for r in waiting]) if waiting else np.empty(0, np.int64)}
-    for rows in waiting[:1]:
-        arrays["partition"] = np.concatenate([r.partition for r in waiting])
-        arrays["serial"] = np.concatenate([r.serial for r in waiting])
-        for at in range(len(rows.encoded)):
-            arrays[f"words-{at}"] = np.concatenate([r.encoded[at] for r in waiting])
-            arrays[f"valid-{at}"] = np.concatenate(
-                [r.valid[at] if len(r.valid[at]) else np.ones(len(r.clock), np.bool_) for r in waiting]
-            )
-        for at in range(len(rows.leaving)):
-            arrays[f"leaving-{at}"] = np.concatenate([r.leaving[at] for r in waiting])
-    return as_table(arrays)
-
-
-def _load_waiting(ranked: RankedRows, arrays: Arrays) -> list[ArrivingRows]:
-    if not len(arrays["clock"]):
-        return []
-    columns, queues = range(len(ranked.spec.kinds)), range(ranked.spec.queues)
-    valid = [ALL if arrays[f"valid-{at}"].all() else arrays[f"valid-{at}"] for at in columns]
-    encoded, leaving = [arrays[f"words-{at}"] for at in columns], [arrays[f"leaving-{at}"] for at in queues]
-    return [ArrivingRows(arrays["partition"], encoded, valid, arrays["serial"], arrays["clock"], leaving)]

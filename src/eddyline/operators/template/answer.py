@@ -224,8 +224,10 @@ class Answering:
         kinds = [BIGINT, *(self.keys[k].type for k in chosen)]
         encoder = aggregation.encoder
         groups = encoder.encode_rows(keys, kinds)
-        pairs = [encoder.encode(self.value(e, values, len(ids), issues), e.type) for e in aggregation.layout.arguments]
-        return Batch(np.zeros(len(ids), np.int64), groups, [w for w, _ in pairs], [v for _, v in pairs], [])
+        arguments = aggregation.layout.arguments
+        columns = [self.value(e, values, len(ids), issues) for e in arguments]
+        encoded = encoder.encode_columns(columns, [e.type for e in arguments])
+        return Batch(np.zeros(len(ids), np.int64), groups, *encoded, [])
 
     def value(self, e: Expression, values: Mapping[ColumnKey, pa.Array], rows: int, issues: Issues) -> pa.Array:
         if isinstance(e, ColumnRef):

@@ -84,9 +84,18 @@ class ValueEncoder:
             encoded = np.where(there, encoded, 0)
         return encoded, valid
 
-    def encode_rows(self, columns: Sequence[pa.Array], kinds: Sequence[DataType]) -> Ints:
-        """Rows of integers: one per column, then one whose bits say which columns are null."""
-        rows = np.zeros((len(columns[0]), len(columns) + 1), np.int64)
+    def encode_columns(self, columns: Iterable[pa.Array], kinds: Iterable[DataType]) -> tuple[list[Ints], list[Mask]]:
+        """Integers and validity, per column."""
+        pairs = [self.encode(column, kind) for column, kind in zip(columns, kinds, strict=False)]
+        return [encoded for encoded, _ in pairs], [valid for _, valid in pairs]
+
+    def encode_rows(self, columns: Sequence[pa.Array], kinds: Sequence[DataType], count: int | None = None) -> Ints:
+        """Rows of integers: one per column, then one whose bits say which columns are null.
+
+        Args:
+            count: How many rows, where there may be no column.
+        """
+        rows = np.zeros((len(columns[0]) if count is None else count, len(columns) + 1), np.int64)
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
             rows[:, at], valid = self.encode(column, kind)
             if len(valid):

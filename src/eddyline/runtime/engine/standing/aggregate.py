@@ -137,13 +137,10 @@ class AggregateQuery(LeavingQuery):
             values[PLACE] = pa.array(rows.stamp)
         encoder = self.aggregation.encoder
         keys = [computed(e, c, values, len(rows), issues) for e, c in self.keys]
-        groups = (
-            encoder.encode_rows(keys, [e.type for e, _ in self.keys]) if keys else np.zeros((len(rows), 1), np.int64)
-        )
-        pairs = [encoder.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.arguments]
-        batch = Batch(
-            rows.clock, groups, [found for found, _ in pairs], [valid for _, valid in pairs], self.leaving(rows)
-        )
+        groups = encoder.encode_rows(keys, [e.type for e, _ in self.keys], len(rows))
+        columns = [computed(e, c, values, len(rows), issues) for e, c in self.arguments]
+        encoded = encoder.encode_columns(columns, [e.type for e, _ in self.arguments])
+        batch = Batch(rows.clock, groups, *encoded, self.leaving(rows))
         window = self.query.group_window
         if window is not None and window.kind in ("hop", "cumulate"):
             return several(batch, window)
@@ -273,9 +270,9 @@ class AggregateQuery(LeavingQuery):
         while self.waiting and self.waiting[0].clock[0] <= final:
             batch = self.waiting.pop(0)
             cut = int(np.searchsorted(batch.clock, final, side="right"))
-            taken.append(batch.slice(0, cut))
+            taken.append(batch.take(slice(cut)))
             if cut < len(batch):
-                self.waiting.insert(0, batch.slice(cut, len(batch)))
+                self.waiting.insert(0, batch.take(slice(cut, None)))
         return (
             Batch.joined(taken)
             if taken

@@ -15,14 +15,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from eddyline.model.expressions.expression import columns_of
-from eddyline.operators.aggregate.tables import arrays_of, as_table, plain_of
+from eddyline.operators.aggregate.tables import arrays_of, as_table, bytes_table, restore_bytes
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
 from eddyline.runtime.engine.standing.leaving import compiled_of, computed
 from eddyline.runtime.engine.standing.query import Registration, RowsQuery
-from eddyline.state.columns import string_buffers
 
 
 class FollowedQuery(RowsQuery):
@@ -71,24 +70,14 @@ class FollowedQuery(RowsQuery):
         prefix = f"{self._name}-v{self._version}"
         blocks: dict[str, Callable[[], pa.Table]] = {}
         for at, following in enumerate(self.following):
-            ids, offsets, data = following.encoder.saved()
-            packed = pa.Array.from_buffers(
-                pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-            )
-            blocks[f"{prefix}-{at}-bytes"] = partial(
-                _same, pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())})
-            )
+            blocks[f"{prefix}-{at}-bytes"] = partial(_same, bytes_table(following.encoder))
             blocks[f"{prefix}-{at}-rows"] = partial(_same, as_table(following.saved()))
         return {"prefix": prefix, "blocks": []}, blocks
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         for at, following in enumerate(self.following):
-            strings = load(f"{saved['prefix']}-{at}-bytes")
-            offsets, data = string_buffers(strings.column("bytes").combine_chunks())
-            following.encoder.restore(
-                plain_of(strings, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])]
-            )
+            restore_bytes(following.encoder, load(f"{saved['prefix']}-{at}-bytes"))
             following.restore(arrays_of(load(f"{saved['prefix']}-{at}-rows")))
 
 

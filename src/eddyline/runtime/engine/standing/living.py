@@ -37,7 +37,7 @@ from eddyline.operators.aggregate.guarded import (
 )
 from eddyline.operators.aggregate.instants import DueInstants, changes_at
 from eddyline.operators.aggregate.pushed import PushedOut
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, encoded_arrays, encoded_columns
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather
@@ -281,8 +281,8 @@ class LivingAggregate(AggregateQuery):
         self.guarded.restore(read("results"), saved["serials"][0])
         self.partners.restore(read("partners"), saved["serials"][1])
         self.answers.restore(read("answers"))
-        self.coming = _loaded(read("coming"), self.width + len(self.arguments), len(self.row_columns))
-        self.meeting = _loaded(read("meeting"), 0, len(self.row_columns))
+        self.coming = _loaded(read("coming"), len(self.row_columns))
+        self.meeting = _loaded(read("meeting"), len(self.row_columns))
         for at in range(len(self.out)):
             gone = arrays_of(read(f"out-{at}"))
             self.out[at] = [(gone["name"], gone["time"])] if len(gone["name"]) else []
@@ -312,14 +312,10 @@ def _saved(waiting: list[Members]) -> pa.Table:
     whole = Members.joined(waiting)
     arrays: Arrays = {"clock": whole.clock, "kind": whole.kind, "ends": whole.ends}
     arrays |= {f"row-{at}": np.ascontiguousarray(whole.rows[:, at]) for at in range(whole.rows.shape[1])}
-    for at, (encoded, valid) in enumerate(zip(whole.encoded, whole.valid, strict=True)):
-        arrays[f"words-{at}"] = encoded
-        if len(valid):
-            arrays[f"valid-{at}"] = valid
-    return as_table(arrays)
+    return as_table(arrays | encoded_arrays(whole.encoded, whole.valid))
 
 
-def _loaded(table: pa.Table, encoded: int, rows: int) -> list[Members]:
+def _loaded(table: pa.Table, rows: int) -> list[Members]:
     arrays = arrays_of(table)
     if not len(arrays["clock"]):
         return []
@@ -328,17 +324,7 @@ def _loaded(table: pa.Table, encoded: int, rows: int) -> list[Members]:
         if rows
         else np.zeros((len(arrays["clock"]), 0), np.int64)
     )
-    valid = [arrays.get(f"valid-{at}", ALL) for at in range(encoded)]
-    return [
-        Members(
-            arrays["clock"],
-            arrays["kind"],
-            numbers,
-            arrays["ends"],
-            [arrays[f"words-{at}"] for at in range(encoded)],
-            valid,
-        )
-    ]
+    return [Members(arrays["clock"], arrays["kind"], numbers, arrays["ends"], *encoded_columns(arrays))]
 
 
 def _same(table: pa.Table) -> pa.Table:

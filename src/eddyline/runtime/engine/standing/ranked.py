@@ -121,17 +121,12 @@ class RankedQuery(LeavingQuery):
         values = gather(self.columns, rows, self.bases)
         encoder = self.state.ranked.encoder
         keys = [computed(e, c, values, len(rows), issues) for e, c in self.partition]
-        partition = (
-            encoder.encode_rows(keys, [e.type for e, _ in self.partition])
-            if keys
-            else np.zeros((len(rows), 1), np.int64)
-        )
-        pairs = [encoder.encode(computed(e, c, values, len(rows), issues), e.type) for e, c in self.values]
+        partition = encoder.encode_rows(keys, [e.type for e, _ in self.partition], len(rows))
+        columns = [computed(e, c, values, len(rows), issues) for e, c in self.values]
+        encoded = encoder.encode_columns(columns, [e.type for e, _ in self.values])
         serial = np.arange(self._serial, self._serial + len(rows))
         self._serial += len(rows)
-        return ArrivingRows(
-            partition, [w for w, _ in pairs], [v for _, v in pairs], serial, rows.clock, self.leaving(rows)
-        )
+        return ArrivingRows(rows.clock, partition, *encoded, self.leaving(rows), serial)
 
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
         began = perf_counter()
@@ -178,7 +173,7 @@ class RankedQuery(LeavingQuery):
             for rows, due_at in zip(batches, when, strict=True):
                 begin, stop = np.searchsorted(due_at, instant), np.searchsorted(due_at, instant, side="right")
                 if begin < stop:
-                    self.state.ranked.add(rows.slice(int(begin), int(stop)))
+                    self.state.ranked.add(rows.take(slice(begin, stop)))
             found.append(self._changes(instant, released))
         self.forget_pushed(final)
         return found
@@ -189,9 +184,9 @@ class RankedQuery(LeavingQuery):
         while waiting and waiting[0].clock[0] <= final:
             rows = waiting.pop(0)
             cut = int(np.searchsorted(rows.clock, final, side="right"))
-            taken.append(rows.slice(0, cut))
+            taken.append(rows.take(slice(cut)))
             if cut < len(rows.clock):
-                waiting.insert(0, rows.slice(cut, len(rows.clock)))
+                waiting.insert(0, rows.take(slice(cut, None)))
         return taken
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
@@ -282,21 +277,12 @@ class RankedAggregate(AggregateQuery):
         fresh = table.filter(pa.array(~gone)) if gone.any() else table
         if len(fresh):
             mine = codes[~gone]
-            pairs = [
-                ranked.encoder.encode(fresh.column(at).combine_chunks(), kind) for at, kind in enumerate(spec.kinds)
-            ]
-            partition = _partition(spec, fresh)
-            encoded = (
-                ranked.encoder.encode_rows(partition, spec.partition)
-                if partition
-                else np.zeros((len(fresh), 1), np.int64)
-            )
+            partition = ranked.encoder.encode_rows(_partition(spec, fresh), spec.partition, len(fresh))
+            encoded = ranked.encoder.encode_columns((c.combine_chunks() for c in fresh.columns), spec.kinds)
             stamps = np.full(len(mine), now, np.int64)
             serial = np.arange(self._serial, self._serial + len(mine))
             self._serial += len(mine)
-            self.slots[mine] = ranked.add(
-                ArrivingRows(encoded, [w for w, _ in pairs], [v for _, v in pairs], serial, stamps, []), mine
-            )
+            self.slots[mine] = ranked.add(ArrivingRows(stamps, partition, *encoded, [], serial), mine)
         made = ranked.changes(now)
         self.groups.release(codes[gone])
         return made
