@@ -248,26 +248,26 @@ class TemplateTuning:
 
 @dataclass(frozen=True)
 class PunctuationTuning:
-    #: `purge = auto` does not look for fewer new rows than this. `bench/papers/punctuations/counts.py` counts looks and
+    #: `purge = auto` does not sweep for fewer new rows than this. `bench/papers/punctuations/counts.py` counts sweeps and
     #: rows.
     least_rows: int = 512
-    #: A look at the rows of some keys follows the chains of these keys, or takes all rows of a reference where there
+    #: A sweep over the rows of some keys follows the chains of these keys, or takes all rows of a reference where there
     #: are at most this many for each key. With 20,000 stored rows a test takes 3 ns per row and a chain 10 to 15 ns per
     #: row that it finds, so that 16 tests cost what finding four rows of a key does.
     walked: int = 16
-    #: All rows are looked at again when this many times the stored rows have come since the last time; looks in between
-    #: judge new rows. Chosen so that a look at all rows costs at most a quarter of a look per row that came.
-    whole_look: int = 4
-    #: A look at all rows of two references without windows is taken where at most this many are stored for each that
-    #: has come since the last look: four tests of 3 ns are what one step along a chain takes.
+    #: All rows are swept again when this many times the stored rows have come since the last time; sweeps in between
+    #: judge new rows. Chosen so that a sweep over all rows costs at most a quarter of a sweep per row that came.
+    whole_sweep: int = 4
+    #: A sweep over all rows of two references without windows is taken where at most this many are stored for each that
+    #: has come since the last sweep: four tests of 3 ns are what one step along a chain takes.
     short: int = 4
-    #: `purge = auto` waits twice as long after a look of whose rows fewer than one in this number left, at most
+    #: `purge = auto` waits twice as long after a sweep of whose rows fewer than one in this number left, at most
     #: `most_patience` times as long as it would otherwise: state that punctuations suddenly begin to close grows no
-    #: further before the next look.
+    #: further before the next sweep.
     fruitful: int = 16
     most_patience: int = 8
     #: The same for joins all of whose rows leave by windows: their state does not grow. Punctuations that close nothing
-    #: cause 10 looks in 80 epochs, and 41 with 8 (the streams of figure 8.3 in `bench/papers/punctuations/times.py`).
+    #: cause 10 sweeps in 80 epochs, and 41 with 8 (the streams of figure 8.3 in `bench/papers/punctuations/times.py`).
     windowed_patience: int = 64
     #: An aggregate does not look for finished groups before it has this number of them. A bound of memory: 64 groups
     #: take a few kB.

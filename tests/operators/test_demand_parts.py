@@ -12,8 +12,8 @@ from eddyline import Session
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.conditions import Conditions
 from eddyline.operators.join.demand.control import targets_of
+from eddyline.operators.join.demand.edge import spread
 from eddyline.operators.join.demand.stored import not_stored
-from eddyline.operators.join.demand.weighing import spread
 from eddyline.operators.join.group import JoinGroup
 
 

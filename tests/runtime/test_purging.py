@@ -65,7 +65,7 @@ def test_only_the_chains_of_newly_closed_keys_are_looked_at(kind: str) -> None:
     # Three rows per key; texts also have the chains of new rows.
     rows_of_open = 3 * CLOSED * CLOSED if kind == "STRING" else 0
     assert 3 * (CLOSED - 1) <= looked <= 3 * CLOSED + 3 + rows_of_open
-    assert found.looks >= CLOSED
+    assert found.sweeps >= CLOSED
     assert sum(stream.store.live for stream in session.pipeline.stores()) <= 3 * (OPEN - CLOSED + 1 + CLOSED + 2)
 
 

@@ -32,9 +32,9 @@ SCRIPT = """
 """
 
 
-def looks(session: Session) -> int:
+def sweeps(session: Session) -> int:
     return sum(
-        one.looks for group in session.pipeline.groups.values() if (one := group.policy(Punctuations)) is not None
+        one.sweeps for group in session.pipeline.groups.values() if (one := group.policy(Punctuations)) is not None
     )
 
 
@@ -78,7 +78,7 @@ def test_a_running_job_gets_other_triggers(tmp_path: Path, capsys: pytest.Captur
         "propagate after every epoch; compact when half of the rows are gone"
     )
     close(session, 0, 4)
-    assert looks(session) == 3
+    assert sweeps(session) == 3
     assert main(["query", "set", "q", "purge=6", "propagate=4", "--job", folder]) == 0
     assert "set purge = 6, propagate = 4 of q" in capsys.readouterr().out
     before = session.queries["q"].punctuations().num_rows
@@ -88,7 +88,7 @@ def test_a_running_job_gets_other_triggers(tmp_path: Path, capsys: pytest.Captur
     for n in range(5, 13):
         close(session, n, 1)
         counts.append(session.queries["q"].punctuations().num_rows)
-    assert looks(session) < 3 + 8
+    assert sweeps(session) < 3 + 8
     assert [count for count in counts if count] == [4, 4] and before == 3
     session.stop()
 
@@ -117,10 +117,10 @@ def test_joins_look_when_nothing_comes_in() -> None:
     session = Session()
     session.execute(SCRIPT)
     close(session, 0, 9)
-    assert looks(session) == 0
+    assert sweeps(session) == 0
     before = sum(stream.store.live for stream in session.pipeline.stores())
     session.pipeline.rest()
-    assert looks(session) == 1
+    assert sweeps(session) == 1
     assert sum(stream.store.live for stream in session.pipeline.stores()) < before
 
 

@@ -11,6 +11,7 @@ Limits   Indexes are used where there are any. Windows by count, and lineage by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,17 +28,17 @@ from eddyline.state.columns import Ints
 _NEVER = np.iinfo(np.int64).max
 
 
+@dataclass(slots=True)
 class AgelessJoin:
-    def __init__(self, steps: ProbeSteps, verification: Verification, counters: Counters, pairs_at_once: int) -> None:
-        #: About how many pairs are made before they are carried further.
-        self.pairs_at_once = pairs_at_once
-        self.steps = steps
-        self.verification = verification
-        self.counters = counters
-        #: Combinations are not wanted that are dead by then.
-        self.low = -FOREVER
-        #: Per input, the first id that is not met.
-        self.bars: dict[int, int] = {}
+    steps: ProbeSteps
+    verification: Verification
+    counters: Counters
+    #: About how many pairs are made before they are carried further.
+    pairs_at_once: int
+    #: Combinations are not wanted that are dead by then.
+    low: int = -FOREVER
+    #: Per input, the first id that is not met.
+    bars: Mapping[int, int] = field(default_factory=dict)
 
     def combinations(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,18 +58,12 @@ class Combinations:
 
     def part(self, begin: int, stop: int) -> Combinations:
         """The combinations begin … stop-1, without a copy."""
-        part = slice(begin, stop)
-        return Combinations(
-            {r: ids[part] for r, ids in self.ids.items()},
-            self.stamp[part],
-            self.clock[part],
-            None if self.dead is None else self.dead[part],
-            None if self.lineage is None else self.lineage[part],
-        )
+        return self._at(slice(begin, stop))
 
     def take(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Combinations:
-        if chosen.dtype == np.bool_:
-            chosen = np.flatnonzero(chosen)
+        return self._at(np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen)
+
+    def _at(self, chosen: slice | npt.NDArray[Any]) -> Combinations:
         return Combinations(
             {r: ids[chosen] for r, ids in self.ids.items()},
             self.stamp[chosen],

@@ -127,6 +127,11 @@ class StreamInput:
     def lineage(self, ids: Ints) -> LineageBits | None:
         return self.port.lineage_at(self.store, ids)
 
+    def wanted(self, ids: Ints) -> Ints:
+        """Those of some stored rows that a member wants."""
+        lineage = self.lineage(ids) if len(ids) else None
+        return ids if lineage is None else ids[any_bit(lineage)]
+
     def fresh(self, start: int, stop: int) -> Combinations:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
         ids = np.arange(start, stop)

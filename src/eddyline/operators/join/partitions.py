@@ -105,10 +105,7 @@ class Partition:
         """The stored rows that the timeline has reached, and how many rows of their partition there are from each of
         them on."""
         store = self.base.store
-        ids = self.base.ids()
-        lineage = self.base.lineage(ids)
-        if lineage is not None:
-            ids = ids[lineage.any(axis=1)]
+        ids = self.base.wanted(self.base.ids())
         return ids, self._counts[store.at(self.code_column, ids)] - store.at(self.number_column, ids)
 
     def sweep(self) -> None:

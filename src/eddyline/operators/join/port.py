@@ -26,7 +26,6 @@ from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.stream.reading import ReadPosition
 from eddyline.operators.worth import Worth
 from eddyline.state.columns import Ints
-from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.tuning import SharingTuning
 
@@ -310,9 +309,6 @@ class Port:
         if self.most_rows:
             cut = min(cut, store.first + int(store.column(self.reader.numbers).searchsorted(seen - self.most_rows)))
         return cut
-
-    def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows of the store have new ids; this port holds none."""
 
     def stamps(self, seq: Ints) -> Ints:
         return (seq << POSITION_BITS) | self.position

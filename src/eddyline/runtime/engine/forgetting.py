@@ -44,7 +44,6 @@ def renumber(pipeline: Pipeline, supply: Supply, moved: Renumbering) -> None:
     """Give the map to new ids to everything that holds ids of a store, apart from the read positions in it."""
     holders: list[HoldsIds] = [
         supply.segments,
-        *supply.state.ports,
         pipeline.handout,
         pipeline.planner,
         *pipeline.groups.values(),

@@ -258,11 +258,7 @@ class Edge:
         asking = self._asking.setdefault(condition, ConditionBackoff())
         if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
             enough = self.tuning.enough
-            few = (
-                np.arange(len(rows))
-                if len(rows) <= 4 * enough
-                else np.linspace(0, len(rows) - 1, 4 * enough).astype(np.int64)
-            )
+            few = spread(len(rows), 4 * enough)
             refused = 1.0 if len(few) < enough else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
             asking.active = refused >= self.useful
             asking.later(self._epoch, self.tuning.longest_pause)
@@ -305,3 +301,8 @@ class Edge:
             "partials_avoided": {"estimate": self.avoided},
             "switches": self.switches,
         }
+
+
+def spread(size: int, most: int) -> Ints:
+    """At most `most` positions below a size, evenly spread."""
+    return np.arange(size) if size <= most else np.linspace(0, size - 1, most).astype(np.int64)

@@ -61,8 +61,7 @@ class Gathering:
             bars: per input, the first id that is not met: new rows of earlier inputs have met those of later ones
             already. sift: takes out what is not demanded.
         """
-        join = AgelessJoin(self._steps, self.verification, self.counters, self.node.pairs_at_once)
-        join.low, join.bars = low, bars or {}
+        join = AgelessJoin(self._steps, self.verification, self.counters, self.node.pairs_at_once, low, bars or {})
         found = join.combinations(origin, self.orders[origin], rows, sift)
         settled = (self.settled(made, low, rows_seen) for made in found)
         return [made for made in settled if len(made)]

@@ -9,6 +9,7 @@ Limits   Nothing is remembered in order to be made later: `resuming.py` finds it
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,14 +24,14 @@ from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 
 
+@dataclass(slots=True)
 class HoldingBack:
-    def __init__(self, node: JoinNode, edge: Edge, conditions: Conditions) -> None:
-        self.node = node
-        self.edge = edge
-        self.conditions = conditions
-        self._probed_with: DemandCondition | None = None
-        #: Per input of streams, the ids of rows that were held back and are still stored.
-        self._rows: dict[int, Ints] = {}
+    node: JoinNode
+    edge: Edge
+    conditions: Conditions
+    _probed_with: DemandCondition | None = None
+    #: Per input of streams, the ids of rows that were held back and are still stored.
+    _rows: dict[int, Ints] = field(default_factory=dict)
 
     def admit(self, origin: int, rows: Combinations) -> Combinations:
         """New rows of one input without those that no combination could be used of: suspended before the first one is

@@ -15,6 +15,7 @@ Reading  docs/heralds.md, docs/operators/demand.md
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,13 +28,13 @@ from eddyline.state.zones import ZoneColumn, ranges_of
 from eddyline.tuning import ZoneTuning
 
 
+@dataclass(slots=True)
 class PartnerZones:
-    """The zones that the conditions of one group ask."""
+    """The zones that the conditions of one group read."""
 
-    def __init__(self, is_open: bool, tuning: ZoneTuning) -> None:
-        self.is_open = is_open
-        self.tuning = tuning
-        self._epoch = 0
+    is_open: bool
+    tuning: ZoneTuning
+    _epoch: int = 0
 
     @staticmethod
     def of(settings: Settings) -> PartnerZones | None:

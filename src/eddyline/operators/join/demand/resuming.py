@@ -12,6 +12,7 @@ Limits   (1) A condition turns true only by a row whose keys are new to the oppo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,17 +32,15 @@ from eddyline.operators.join.policy import Fresh, NodeOutput
 from eddyline.operators.join.probing.steps import followed_order
 
 
+@dataclass(slots=True)
 class Resuming:
-    def __init__(
-        self, node: JoinNode, kept: NodeInput, edge: Edge, conditions: Conditions, holding: HoldingBack
-    ) -> None:
-        self.node = node
-        self.kept = kept
-        self.edge = edge
-        self.conditions = conditions
-        self.holding = holding
-        self._waking: dict[DemandCondition, Gathering] = {}
-        self._meeting: Gathering | None = None
+    node: JoinNode
+    kept: NodeInput
+    edge: Edge
+    conditions: Conditions
+    holding: HoldingBack
+    _waking: dict[DemandCondition, Gathering] = field(default_factory=dict)
+    _meeting: Gathering | None = None
 
     def meet(
         self, new: Fresh, novelty: Novelty, admit: Callable[[int, Combinations], Combinations] | None

@@ -12,9 +12,7 @@ from eddyline.kernels.joins import probe as probe_kernels
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.mns import Flags
 from eddyline.operators.join.inputs import ID, NodeInput
-
-_MOST = np.iinfo(np.int64).max
-_LEAST = np.iinfo(np.int64).min
+from eddyline.operators.join.probing.probing import of_any_age
 
 
 def by_rows(kept: NodeInput) -> tuple[tuple[int, str], ...]:
@@ -29,10 +27,7 @@ def not_stored(kept: NodeInput, rows: Combinations) -> Combinations:
     store = kept.store
     index = store.indexes[kept.need_index(by_rows(kept))]
     wanted = kept.combined_keys(by_rows(kept), rows.ids)
-    limits, floors = np.full(len(rows), _MOST), np.full(len(rows), _LEAST)
-    left, right, _ = probe_kernels.probe_chains(
-        probe_kernels.ProbeKeys(wanted, limits, floors), index.chains("stamp", "dead", False)
-    )
+    left, right, _ = probe_kernels.probe_chains(of_any_age(wanted), index.chains("stamp", "dead", False))
     same = np.ones(len(left), np.bool_)
     for reference, ids in kept.expand(right).items():
         same &= ids == rows.ids[reference][left]

@@ -7,12 +7,14 @@ State    None: the edge has the counts, the conditions know which of them are in
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.operators.join.demand.conditions import Conditions
-from eddyline.operators.join.demand.edge import Edge, EdgeSample
+from eddyline.operators.join.demand.edge import Edge, EdgeSample, spread
 from eddyline.operators.join.demand.mns import DemandCondition, alive_components
 from eddyline.operators.join.demand.novelty import Novelty
 from eddyline.operators.join.demand.resuming import order_from
@@ -22,20 +24,17 @@ from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import Fresh
 from eddyline.operators.stream.keys import combined
-from eddyline.state.columns import Ints
 from eddyline.tuning import DemandTuning
 
 
+@dataclass(frozen=True, slots=True)
 class Weighing:
-    def __init__(
-        self, node: JoinNode, siblings: tuple[Input, ...], edge: Edge, conditions: Conditions, tuning: DemandTuning
-    ) -> None:
-        self.node = node
-        #: What the combinations are joined with next.
-        self.siblings = siblings
-        self.edge = edge
-        self.conditions = conditions
-        self.tuning = tuning
+    node: JoinNode
+    #: What the combinations are joined with next.
+    siblings: tuple[Input, ...]
+    edge: Edge
+    conditions: Conditions
+    tuning: DemandTuning
 
     def tried(self, new: Fresh, join_slice: JoinSlice) -> tuple[list[Combinations], float]:
         """What is made of a few new rows if nothing is held back, and by which factor all new rows are more. To be
@@ -96,8 +95,3 @@ class Weighing:
         touched = np.searchsorted(stored, keys, side="right") - np.searchsorted(stored, keys)
         slow = 1 if can_wake_pairs(node, condition) else self.tuning.step_by_step
         return stop - start, float((1.0 + touched.mean()) * (stop - start)) * slow
-
-
-def spread(size: int, most: int) -> Ints:
-    """At most `most` positions below a size, evenly spread."""
-    return np.arange(size) if size <= most else np.linspace(0, size - 1, most).astype(np.int64)

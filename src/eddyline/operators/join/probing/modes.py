@@ -62,24 +62,15 @@ class Probe:
 
     def part(self, begin: int, stop: int) -> Probe:
         """The probe of the rows begin … stop-1, without a copy."""
-        part = slice(begin, stop)
-        return replace(
-            self,
-            rows=self.rows.part(begin, stop),
-            hashes=self.hashes[part],
-            limits=self.limits[part],
-            floors=self.floors[part],
-        )
+        return self._with(self.rows.part(begin, stop), slice(begin, stop))
 
     def take(self, chosen: Ints) -> Probe:
         """The probe of some of the rows."""
-        return replace(
-            self,
-            rows=self.rows.take(chosen),
-            hashes=self.hashes[chosen],
-            limits=self.limits[chosen],
-            floors=self.floors[chosen],
-        )
+        return self._with(self.rows.take(chosen), chosen)
+
+    def _with(self, rows: Combinations, chosen: slice | Ints) -> Probe:
+        hashes, limits, floors = self.hashes[chosen], self.limits[chosen], self.floors[chosen]
+        return replace(self, rows=rows, hashes=hashes, limits=limits, floors=floors)
 
 
 @dataclass(frozen=True, slots=True)

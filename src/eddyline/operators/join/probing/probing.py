@@ -29,9 +29,18 @@ def found_pairs(
     Args:
         loop: look at every stored row even where there is an index.
     """
-    if grid is not None and (step.index is None or loop):
-        return _scanned_stretches(one, step, hashes, limits, floors, grid)
-    return _all_pairs(one, step, loop, hashes, limits, floors)
+    probing = kernels.ProbeKeys(hashes, limits, floors)
+    if step.index is None or loop:
+        return _scanned(one, step, probing) if grid is None else _scanned_stretches(one, step, probing, grid)
+    stored = one.store.indexes[step.index].chains(one.order, one.death, one.in_time_order)
+    left, right, visited = kernels.probe_chains(probing, stored)
+    return Pairs(left, right, len(hashes), visited)
+
+
+def of_any_age(keys: Ints) -> kernels.ProbeKeys:
+    """Keys that meet all stored rows with equal ones."""
+    ends = np.iinfo(np.int64)
+    return kernels.ProbeKeys(keys, np.full(len(keys), ends.max), np.full(len(keys), ends.min))
 
 
 def portions(one: Input, loop: bool, probe: Probe, grid: Grid | None, most: int) -> Iterator[Pairs]:
@@ -49,39 +58,27 @@ def portions(one: Input, loop: bool, probe: Probe, grid: Grid | None, most: int)
         done += upto
 
 
-def _all_pairs(one: Input, step: ProbeStep, loop: bool, hashes: Ints, limits: Ints, floors: Ints) -> Pairs:
-    store = one.store
-    if step.index is None or loop:
-        return _scanned(one, step, hashes, limits, floors, store.first, store.end)
-    index = store.indexes[step.index]
-    stored = index.chains(one.order, one.death, one.in_time_order)
-    left, right, visited = kernels.probe_chains(kernels.ProbeKeys(hashes, limits, floors), stored)
-    return Pairs(left, right, len(hashes), visited)
-
-
-def _scanned(one: Input, step: ProbeStep, hashes: Ints, limits: Ints, floors: Ints, first: int, end: int) -> Pairs:
+def _scanned(one: Input, step: ProbeStep, probing: kernels.ProbeKeys) -> Pairs:
     store = one.store
     order, dead = store.columns[one.order], store.columns[one.death]
     keys = store.columns[step.index] if step.index is not None else order
-    stored = kernels.StoredStretch(keys, order, dead, store.base, max(first, store.first), end)
-    left, right, visited = kernels.probe_scan(kernels.ProbeKeys(hashes, limits, floors), step.index is not None, stored)
+    stored = kernels.StoredStretch(keys, order, dead, store.base, store.first, store.end)
+    left, right, visited = kernels.probe_scan(probing, step.index is not None, stored)
     if store.dropped:
         # A scan meets the rows that have left their chains.
         held = store.holds(right)
         left, right = left[held], right[held]
-    return Pairs(left, right, len(limits), visited)
+    return Pairs(left, right, len(probing.hashes), visited)
 
 
-def _scanned_stretches(one: Input, step: ProbeStep, hashes: Ints, limits: Ints, floors: Ints, grid: Grid) -> Pairs:
+def _scanned_stretches(one: Input, step: ProbeStep, probing: kernels.ProbeKeys, grid: Grid) -> Pairs:
     """Every stretch of the rows against the stored stretches that it does not skip."""
     store = one.store
     order, dead = store.columns[one.order], store.columns[one.death]
     keys = store.columns[step.index] if step.index is not None else order
     stored = zones.Laid(step.index is not None, keys, order, dead, store.base, one.in_time_order)
     cells = zones.ZoneCells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
-    left, right, kinds, visited = zones.probe_stretches(
-        kernels.ProbeKeys(hashes, limits, floors), stored, cells, bool(grid.passed)
-    )
+    left, right, kinds, visited = zones.probe_stretches(probing, stored, cells, bool(grid.passed))
     if store.dropped:
         held = store.holds(right)
         left, right, kinds = left[held], right[held], kinds[held] if grid.passed else kinds

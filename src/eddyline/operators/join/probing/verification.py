@@ -9,6 +9,7 @@ Limits   Payload is gathered for the columns of the conditions that are tested, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -33,11 +34,11 @@ _CELL = -1
 NUMBER = -2
 
 
+@dataclass(frozen=True, slots=True)
 class Verification:
-    def __init__(self, bases: Mapping[int, StreamInput], issues: Issues | None) -> None:
-        self.bases = bases
-        self.issues = issues
-        self._predicates: dict[Expression, Predicate] = {}
+    bases: Mapping[int, StreamInput]
+    issues: Issues | None
+    _predicates: dict[Expression, Predicate] = field(default_factory=dict)
 
     def join(
         self,

@@ -32,12 +32,11 @@ from eddyline.model.expressions.monotone import trend_of
 from eddyline.model.records.punctuation import ValuePattern, regions_of
 from eddyline.model.window import FOREVER, Range, Rows
 from eddyline.operators.aggregate.buckets import Bucket, Ends
-from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.policy import Came
 from eddyline.operators.join.probing.inverse import Turned, inverse_of
-from eddyline.operators.promises.closings import LONG_AGO, Closings
+from eddyline.operators.promises.closings import LONG_AGO, Closed, Closings
 from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
@@ -169,13 +168,14 @@ class JoinShape:
                 found = mine if found is None else {c: p.join(mine[c]) for c, p in found.items() if c in mine}
             self.regions[position] = found or {}
 
-    def look(self, came: Came, only: Mapping[int, Ints] | None = None) -> AliveEvaluation:
-        """An evaluation; `only` confines it to rows, by reference, with which no other rows share a key."""
-        return AliveEvaluation(self, came, only)
+    def promised(self, position: int) -> tuple[Closed | None, dict[str, ValuePattern]]:
+        """What is promised of the stream of a reference (None: nothing), and what filters say of the reference."""
+        return self.closings.closed.get(self.group.bases[position].port.source), self.regions[position]
 
 
 class AliveEvaluation:
-    """One evaluation: what is computed for one root is used for the others."""
+    """One evaluation: what is computed for one root is used for the others. `only` confines it to rows, by reference,
+    with which no other rows share a key."""
 
     def __init__(self, rule: JoinShape, came: Came, only: Mapping[int, Ints] | None = None) -> None:
         self.rule = rule
@@ -262,9 +262,9 @@ class AliveEvaluation:
             for pin, values, _ in pins
             if pin.column is not None and pin.turned is not None
         }
-        closed = self.rule.closings.closed.get(base.port.source)
+        closed, regions = self.rule.promised(child)
         if closed is not None and not closed.is_empty:
-            found = closed.instants(columns, rows, self.rule.regions[child])
+            found = closed.instants(columns, rows, regions)
         for pin, _, keys in pins:
             if pin.ends is not None:
                 found = np.minimum(found, pin.ends.due(keys) - 1)
@@ -305,13 +305,10 @@ class AliveEvaluation:
         """The stored rows that the group has reached and some member of it wants."""
         if position not in self._ids:
             base = self.group.bases[position]
-            ids = (
-                (base.ids() if self.only is None else self.only[position])
-                if base.port.probed
-                else np.empty(0, np.int64)
-            )
-            lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
-            self._ids[position] = ids if lineage is None else ids[any_bit(lineage)]
+            here = np.empty(0, np.int64)
+            if base.port.probed:
+                here = base.ids() if self.only is None else self.only[position]
+            self._ids[position] = base.wanted(here)
         return self._ids[position]
 
     def window(self, position: int) -> Ints:

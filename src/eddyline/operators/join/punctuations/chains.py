@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from eddyline.kernels.joins import probe as kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.records.punctuation import PATTERN, from_text
 from eddyline.model.window import Unbounded
@@ -30,7 +29,6 @@ from eddyline.tuning import PunctuationTuning
 
 #: Keys of new rows are put together, each once, when they lie in more pieces than this.
 _MOST_PIECES = PunctuationTuning.most_pieces
-_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class KeyChains:
@@ -68,8 +66,7 @@ class KeyChains:
         if not self.serves or self.whole:
             return
         for position, (_, column, kind) in self.keys.items():
-            closed = self.closings.closed.get(self.group.bases[position].port.source)
-            regions = self.rule.regions[position]
+            closed, regions = self.rule.promised(position)
             for body, _ in () if closed is None else closed.fresh:
                 if body.column_names == [PATTERN]:
                     self._close_patterns(body.column(PATTERN).to_pylist(), closed, column, kind, regions)  # type: ignore[arg-type]
@@ -101,19 +98,7 @@ class KeyChains:
 
     def rows(self, keys: Ints) -> dict[int, Ints]:
         """The rows with these keys, by reference."""
-        return {position: self._chain(position, column, keys) for position, (column, _, _) in self.keys.items()}
-
-    def _chain(self, position: int, column: str, keys: Ints) -> Ints:
-        """The rows of a reference with these keys."""
-        base = self.group.bases[position]
-        store = base.store
-        index = store.indexes[base.need_index(((position, column),))]
-        limits, floors = np.full(len(keys), _MOST), np.full(len(keys), _LEAST)
-        _, ids, _ = kernels.probe_chains(
-            kernels.ProbeKeys(keys, limits, floors), index.chains(base.order, base.death, False)
-        )
-        found: Ints = np.sort(ids[ids < base.end])
-        return found
+        return {position: np.sort(self.one_key.rows(position, keys)[0]) for position in self.keys}
 
 
 def _one_class(group: JoinGroup, rule: JoinShape) -> dict[int, tuple[str, str, DataType]]:

@@ -18,7 +18,7 @@ from eddyline.model.joining import JoinKeyColumn
 from eddyline.model.window import Unbounded
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.policy import Came
-from eddyline.operators.join.punctuations.alive import JoinShape, Pin, Values
+from eddyline.operators.join.punctuations.alive import AliveEvaluation, JoinShape, Pin, Values
 from eddyline.operators.promises.closings import Closings
 from eddyline.operators.stream.keys import keys_of
 from eddyline.state.columns import Ints
@@ -64,7 +64,7 @@ class GroupRoots:
         pinned = {position: [(pin, values[at], keys[at]) for at, pin in pins] for position, pins in self.pins.items()}
         if not pinned:
             return np.full(rows, np.iinfo(np.int64).max)
-        return self.rule.look(came).values_alive(Values(rows, pinned))
+        return AliveEvaluation(self.rule, came).values_alive(Values(rows, pinned))
 
 
 def _equal_keys(group: JoinGroup, expression: Expression) -> list[tuple[int, JoinKeyColumn]]:

@@ -22,7 +22,8 @@ from eddyline.model.window import FOREVER, Unbounded
 from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.policy import Came
 from eddyline.operators.join.probing.inverse import column_of
-from eddyline.operators.join.punctuations.alive import JoinShape
+from eddyline.operators.join.probing.probing import of_any_age
+from eddyline.operators.join.punctuations.alive import AliveEvaluation, JoinShape
 from eddyline.operators.promises.closings import LONG_AGO
 from eddyline.state.closed import distinct, places_of
 from eddyline.state.columns import Ints
@@ -30,7 +31,6 @@ from eddyline.state.store import DROPPED
 from eddyline.tuning import PunctuationTuning
 
 _NONE = np.empty(0, np.bool_)
-_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 #: All rows of a reference are looked at where there are at most this many of them for each key that is asked for.
 _WALKED = PunctuationTuning.walked
 
@@ -53,7 +53,7 @@ class OneKey:
         if keys is None and self.is_pair:
             return self._pair()
         if keys is None:
-            held = {position: self._wanted(position, bases[position].ids()) for position in self.keys}
+            held = {position: bases[position].wanted(bases[position].ids()) for position in self.keys}
             columns = {
                 position: bases[position].store.at(self.keys[position][0], ids) for position, ids in held.items()
             }
@@ -72,13 +72,13 @@ class OneKey:
             if not len(here):
                 continue
             if position not in held and _WALKED * len(here) >= bases[position].store.live:
-                held[position] = self._wanted(position, bases[position].ids())
+                held[position] = bases[position].wanted(bases[position].ids())
                 columns[position] = bases[position].store.at(self.keys[position][0], held[position])
             if position in held:
                 place = np.append(np.where(some, np.arange(len(keys)), -1), -1)[places_of(keys, columns[position])]
                 rows[position], at[position] = held[position][place >= 0], place[place >= 0]
             else:
-                ids, place = self._chains(position, keys[here])
+                ids, place = self.rows(position, keys[here])
                 rows[position], at[position] = ids, here[place]
         return self._over(rows, at, until, len(keys), came, frontier), sum(map(len, rows.values()))
 
@@ -101,10 +101,7 @@ class OneKey:
         for position, partner in ((one, other), (other, one)):
             base, (key_name, _, _) = self.group.bases[position], self.keys[position]
             _, column, kind = self.keys[partner]
-            closed, regions = (
-                self.rule.closings.closed.get(self.group.bases[partner].port.source),
-                self.rule.regions[partner],
-            )
+            closed, regions = self.rule.promised(partner)
             keys = base.store.column(key_name)[: max(base.end - base.store.first, 0)]
             judged += len(keys)
             if closed is None or closed.is_empty or not len(keys):
@@ -116,7 +113,7 @@ class OneKey:
                 over = closed.instants({column: column_of(keys, kind)}, len(keys), regions) < FOREVER
                 ids = np.flatnonzero(over & ~left_out if len(left_out) else over)
             if len(ids):
-                lost[position] = self._wanted(position, ids + base.store.first)
+                lost[position] = base.wanted(ids + base.store.first)
         return {position: ids for position, ids in lost.items() if len(ids)}, judged
 
     def _over(
@@ -130,12 +127,12 @@ class OneKey:
     ) -> dict[int, Ints]:
         """The rows, with the places of their keys, that are in no result to come."""
         none = np.empty(0, np.int64)
-        look = self.rule.look(came, {position: rows.get(position, none) for position in self.keys})
+        evaluation = AliveEvaluation(self.rule, came, {position: rows.get(position, none) for position in self.keys})
         possible = {}
         for position in self.keys if len(self.keys) > 2 else ():
             old = np.full(count, LONG_AGO)
             # Rows of a key are in order, and later ones stay longer: the last one counts.
-            old[at.get(position, none)] = look.window(position)
+            old[at.get(position, none)] = evaluation.window(position)
             possible[position] = np.maximum(until.get(position, FOREVER), old)
         lost = {}
         for position, ids in rows.items():
@@ -144,7 +141,7 @@ class OneKey:
             ends = np.full(count, FOREVER) if not possible else np.minimum.reduce([possible[other] for other in others])
             if all(other in until for other in others):
                 ends = np.minimum(ends, np.maximum.reduce([until[other] for other in others]))
-            over = (ends < frontier)[at[position]] | (look.window(position) < frontier)
+            over = (ends < frontier)[at[position]] | (evaluation.window(position) < frontier)
             if over.any():
                 lost[position] = distinct(ids[over])
         return lost
@@ -153,10 +150,7 @@ class OneKey:
         """Per reference of which something near these keys is promised, when it was closed for them."""
         found = {}
         for position, (_, column, kind) in self.keys.items():
-            closed, regions = (
-                self.rule.closings.closed.get(self.group.bases[position].port.source),
-                self.rule.regions[position],
-            )
+            closed, regions = self.rule.promised(position)
             if closed is None or closed.is_empty:
                 continue
             if closed.is_by_key(column, regions):
@@ -166,12 +160,11 @@ class OneKey:
                 found[position] = closed.instants({column: column_of(keys, kind)}, len(keys), regions)
         return found
 
-    def _chains(self, position: int, keys: Ints) -> tuple[Ints, Ints]:
+    def rows(self, position: int, keys: Ints) -> tuple[Ints, Ints]:
         """The rows of a reference with these keys, those of a key in order, and the places of their keys."""
         base = self.group.bases[position]
         index = base.store.indexes[base.need_index(((position, self.keys[position][0]),))]
-        asking = kernels.ProbeKeys(keys, np.full(len(keys), _MOST), np.full(len(keys), _LEAST))
-        at, ids, _ = kernels.probe_chains(asking, index.chains(base.order, base.death, False))
+        at, ids, _ = kernels.probe_chains(of_any_age(keys), index.chains(base.order, base.death, False))
         # A chain begins with the newest row.
         at, ids = at[::-1], ids[::-1]
         reached = ids < base.end
@@ -179,9 +172,3 @@ class OneKey:
         if wanted is not None:
             reached &= any_bit(wanted)
         return (ids, at) if reached.all() else (ids[reached], at[reached])
-
-    def _wanted(self, position: int, ids: Ints) -> Ints:
-        """The rows that some member of the group wants."""
-        base = self.group.bases[position]
-        lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
-        return ids if lineage is None else ids[any_bit(lineage)]

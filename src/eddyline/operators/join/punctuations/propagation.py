@@ -26,7 +26,6 @@ from eddyline.model.expressions.expression import ColumnRef
 from eddyline.model.query import OutputColumn
 from eddyline.model.records.punctuation import PATTERN, from_text
 from eddyline.model.triggers import SinceLastRun, is_due, propagate_triggers
-from eddyline.operators.join.combination import any_bit
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.policy import Came
 from eddyline.operators.join.punctuations.alive import Pin
@@ -85,8 +84,7 @@ class _Class:
     def _see(self, rows: Mapping[int, Ints]) -> None:
         for position, pin in self.pins:
             base, ids = self.group.bases[position], rows[position]
-            lineage = base.port.lineage_at(base.store, ids) if len(ids) else None
-            ids = ids if lineage is None else ids[any_bit(lineage)]
+            ids = base.wanted(ids)
             if len(ids) and not base.stream.is_table:
                 values, ts = base.values_of(pin.key, ids), base.store.at("ts", ids)
                 # Rows are in order of time: each value once, with its first row.

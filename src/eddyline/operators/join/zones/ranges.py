@@ -11,6 +11,7 @@ Limits   A function of a column is evaluated at the ends of its range, by the en
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +35,11 @@ class Known(NamedTuple):
     undecided: Flags | None
 
 
+@dataclass(frozen=True, slots=True)
 class Sides:
-    def __init__(self, variables: tuple[Variable, ...], bases: Mapping[int, StreamInput]) -> None:
-        self.variables = variables
-        self.bases = bases
-        self._compiled: dict[Expression, Compiled] = {}
+    variables: tuple[Variable, ...]
+    bases: Mapping[int, StreamInput]
+    _compiled: dict[Expression, Compiled] = field(default_factory=dict)
 
     def reference_of(self, number: int) -> int | None:
         """The reference that a variable is of; None: it is a constant."""
