@@ -161,10 +161,7 @@ class Catalog:
         self._shelf(kind)[entry.name] = entry
         if isinstance(entry, RequestStream):
             self.add(entry.stream)
-        if isinstance(entry, ConstraintSet):
-            self._constrain(entry.book.stream)
-        if isinstance(entry, DerivedPunctuation):
-            self._promise(entry)
+        self._note(entry)
         if isinstance(entry, Stream):
             self.next_position = max(self.next_position, entry.position) + 1
 
@@ -243,23 +240,20 @@ class Catalog:
             self.makers.pop(spelled, None)
         if kind == "requests":
             self.drop("stream", spelled)
-        if isinstance(entry, ConstraintSet):
-            self._constrain(entry.book.stream)
-        if isinstance(entry, DerivedPunctuation):
-            self._promise(entry)
+        self._note(entry)
         return entry
 
-    def _constrain(self, stream: str) -> None:
-        """A stream carries the constraints of its events."""
-        found = tuple(c for c in self.constraints.values() if c.book.stream == stream)
-        self.streams[stream] = replace(self.streams[stream], constraints=found)
-
-    def _promise(self, derived: DerivedPunctuation) -> None:
-        """Streams carry what CREATE PUNCTUATION says of them, and what is derived from their rows."""
-        for name in {derived.stream, derived.source}:
-            said = tuple(d for d in self.punctuations.values() if d.stream == name)
+    def _note(self, entry: Entry) -> None:
+        """Streams carry the constraints of their events, the punctuations that CREATE PUNCTUATION gives them, and
+        those that are derived from their rows."""
+        if isinstance(entry, ConstraintSet):
+            stream = self.streams[entry.book.stream]
+            found = tuple(c for c in self.constraints.values() if c.book.stream == stream.name)
+            self.streams[stream.name] = replace(stream, constraints=found)
+        for name in {entry.stream, entry.source} if isinstance(entry, DerivedPunctuation) else ():
+            promised = tuple(d for d in self.punctuations.values() if d.stream == name)
             given = tuple(d for d in self.punctuations.values() if d.source == name)
-            self.streams[name] = replace(self.streams[name], promised=said, promising=given)
+            self.streams[name] = replace(self.streams[name], promised=promised, promising=given)
 
     def _readers(self, kind: str, name: str) -> list[str]:
         """What reads an entry, as messages name it: "query q", "template t", …"""
@@ -272,7 +266,6 @@ class Catalog:
             found += [f"template {t.name}" for t in self.templates.values() if t.source == name]
         if kind == "stream":
             found += [f"constraints {c.name}" for c in self.constraints.values() if c.book.stream == name]
-        if kind == "stream":
             found += [f"punctuation {d.name}" for d in self.punctuations.values() if name in (d.stream, d.source)]
         if kind == "function":
             key = self.functions[name].key
@@ -294,8 +287,7 @@ class Catalog:
     def _spelled(self, kind: str, name: str, position: Position | None) -> str:
         spelled = self._found(kind, name)
         if spelled is None:
-            known, verb = list(self._shelf(kind)), "are" if kind == "constraints" else "is"
-            what = "stream of requests" if kind == "requests" else kind
+            known, verb, what = list(self._shelf(kind)), "are" if kind == "constraints" else "is", _named(kind)
             hint = suggestion(name, known) or (
                 f"there are {', '.join(known)}" if known else f"there {verb} no {what} yet"
             )

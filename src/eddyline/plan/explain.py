@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, conjuncts, rename_refs
+from eddyline.model.expressions.expression import Call, Expression, conjuncts, rename_refs, with_columns
 from eddyline.model.schema import DERIVED_TIME, RESULT_TIME
 from eddyline.plan.lower import Lowered
 from eddyline.plan.tree.budget import bytes_text, cores_text
@@ -92,13 +92,7 @@ def _text(expression: Expression, own: dict[int, str]) -> str:
 
 def _as_called(e: Expression) -> Expression:
     """The expression with the event time of derived streams as queries call it."""
-    if isinstance(e, ColumnRef):
-        return replace(e, column=RESULT_TIME) if e.column == DERIVED_TIME else e
-    if isinstance(e, Call):
-        return replace(e, args=tuple(_as_called(a) for a in e.args))
-    if isinstance(e, Aggregate) and e.arg is not None:
-        return replace(e, arg=_as_called(e.arg))
-    return e
+    return with_columns(e, lambda c: replace(c, column=RESULT_TIME) if c.column == DERIVED_TIME else c)
 
 
 def _all(where: Expression, own: dict[int, str]) -> str:

@@ -8,11 +8,13 @@ State    None here: the makers that were derived so far belong to the statement.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from eddyline.language.catalog import Catalog
 from eddyline.language.syntax import Body, FromEntry
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Column, Stream
 from eddyline.settings import Settings
 
 
@@ -25,6 +27,9 @@ class Derivation(Protocol):
 
     def next_name(self) -> str:
         """A name that no user can give."""
+
+    def unordered_stream(self, columns: Sequence[Column], makers: int = 1) -> Stream:
+        """A derived stream with these columns, whose rows of equal time have no order."""
 
     def query(self, name: str, body: Body) -> BoundQuery:
         """The bound query of a body, whose makers join those of the statement."""

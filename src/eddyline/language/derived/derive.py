@@ -118,10 +118,9 @@ class _Derivation:
             with self._known({whole.name.lower(): whole}):
                 return bind_query(name, select, self.settings, self.catalog)
         with self.names(body.named):
-            known: dict[str, Stream] = {}
             sources = []
             plain, changes = latest_sources(self, body)
-            known |= {stream.name.lower(): stream for stream in changes}
+            known = {stream.name.lower(): stream for stream in changes}
             for source in plain:
                 if source.query is not None:
                     stream = self.derived(source.query)
@@ -149,6 +148,18 @@ class _Derivation:
         """A name that no user can give."""
         self.count += 1
         return f"_{self.owner}-{self.count}"
+
+    def unordered_stream(self, columns: Sequence[Column], makers: int = 1) -> Stream:
+        """A derived stream with these columns, whose rows of equal time have no order."""
+        name = self.next_name()
+        names = (name,) if makers == 1 else tuple(f"{name}.{number + 1}" for number in range(makers))
+        schema = Schema((*columns, Column(DERIVED_TIME, TIMESTAMP)))
+        position = self._next_position()
+        return Stream(name=name, schema=schema, time=DERIVED_TIME, position=position, makers=names, ordered=False)
+
+    def _next_position(self) -> int:
+        self.catalog.next_position += 1
+        return self.catalog.next_position - 1
 
     def _unnested(self, body: Select, change: Callable[[Stream], Stream]) -> Stream:
         """The derived stream of a subquery, changed; the names of the statement know it from now on."""
@@ -200,14 +211,13 @@ class _Derivation:
             name=name,
             schema=Schema((*columns, Column(DERIVED_TIME, TIMESTAMP))),
             time=DERIVED_TIME,
-            position=self.catalog.next_position,
+            position=self._next_position(),
             makers=tuple(names),
             sequence=sequence,
             # Values that all its queries finish are punctuations of it.
             spoken_of=all(query.settings.propagate != "off" and self._may_finish(query) for query in queries),
             ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
         )
-        self.catalog.next_position += 1
         self.makers += [replace(query, feeds=stream) for query in queries]
         return stream
 

@@ -26,7 +26,7 @@ from eddyline.language.derived.outer_kinds import Joins, OuterBranch, closes
 from eddyline.language.derived.outer_live import LiveJoins
 from eddyline.language.derived.outer_trees import Tree
 from eddyline.language.syntax import Exists, FromEntry, Name, Select
-from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
+from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expressions.arranged import IN_ORDER
 from eddyline.model.expressions.expression import (
     Aggregate,
@@ -39,10 +39,11 @@ from eddyline.model.expressions.expression import (
     conjuncts,
     refs_of,
     walk,
+    with_columns,
 )
 from eddyline.model.expressions.monotone import trend_of
 from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
-from eddyline.model.schema import DERIVED_TIME, PART, Column, Schema, Stream
+from eddyline.model.schema import PART, Column, Stream
 from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded
 
 OUTER = ("LEFT", "RIGHT", "FULL")
@@ -94,13 +95,7 @@ class _Operand:
 
     def over(self, e: Expression) -> Expression:
         """An expression of the query in the names of the operand."""
-        if isinstance(e, ColumnRef):
-            return self.names.get((e.ref, e.column), e)
-        if isinstance(e, Call):
-            return replace(e, args=tuple(self.over(a) for a in e.args))
-        if isinstance(e, Aggregate) and e.arg is not None:
-            return replace(e, arg=self.over(e.arg))
-        return e
+        return with_columns(e, lambda column: self.names.get((column.ref, column.column), column))
 
 
 class _Stages:
@@ -138,23 +133,15 @@ class _Stages:
                 hint="begin FROM with a stream",
                 position=self.select.position,
             )
-        branches = [
-            OuterBranch(
-                entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position
-            )
-            for p in range(1, len(entries))
-        ]
-        joins = Joins(entries[0].reference, branches, self._asked())
+        joins = self._joins(range(1, len(entries)))
         every = [*entries, *(entry for _, entry, _ in self.tests)]
         times = {e.alias: e.relation.time for e in every if isinstance(e.relation, Stream)}
         made = LiveJoins(self.derivation, self.select.text, joins, self._read_columns(entries), times)
         made.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= joins.always)
         self.where = [c for c in self.where if c not in made.always]
         stream, living = made.made(bool(self.bound.group_by))
-        alias = self._free_alias()
-        names = {(c.ref, c.column): ColumnRef(alias, f"{c.ref}.{c.column}", c.type) for c in made.columns}
-        operand = _Operand((Reference(alias, stream.name, UNBOUNDED, True),), (), names, is_made=True)
-        counted = Call(">=", (ColumnRef(alias, PART, BIGINT), Literal(0, BIGINT)), BOOLEAN)
+        operand = self._operand(stream, made.columns)
+        counted = Call(">=", (ColumnRef(operand.references[0].alias, PART, BIGINT), Literal(0, BIGINT)), BOOLEAN)
         return replace(self._over(operand), where=(counted, *(operand.over(c) for c in self.where)), living=living)
 
     def closed(self) -> BoundQuery:
@@ -219,12 +206,17 @@ class _Stages:
             ranking=None if bound.ranking is None else bound.ranking.mapped(operand.over),
         )
 
-    def _asked(self) -> list[OuterBranch]:
-        """The tests of WHERE."""
-        return [
+    def _joins(self, places: Iterable[int]) -> Joins:
+        """The joins of the sources at some places, and the tests of WHERE."""
+        entries, sources = self.scope.entries, self.select.sources
+        branches = [
+            OuterBranch(entries[p].reference, sources[p].join, self.conditions[p], sources[p].position) for p in places
+        ]
+        tests = [
             OuterBranch(entry.reference, "NOT EXISTS" if test.negated else "EXISTS", conditions, test.position)
             for test, entry, conditions in self.tests
         ]
+        return Joins(entries[0].reference, branches, tests)
 
     def _read_columns(self, entries: Iterable[ScopeEntry]) -> list[ColumnRef]:
         """The columns that are read, in the order of FROM; there is one."""
@@ -251,23 +243,14 @@ class _Stages:
                 hint="join the table after the streams",
                 position=self.select.sources[late[0]].position,
             )
-        branches = [
-            OuterBranch(
-                entries[p].reference, self.select.sources[p].join, self.conditions[p], self.select.sources[p].position
-            )
-            for p in places
-        ]
         columns = self._read_columns(entry for entry in entries if not entry.reference.is_table)
-        tree = Tree(
-            self.derivation,
-            self.select.text,
-            Joins(entries[0].reference, branches, self._asked()),
-            columns,
-            self.by_time,
-        )
+        tree = Tree(self.derivation, self.select.text, self._joins(places), columns, self.by_time)
         tree.always = tuple(c for c in self.where if refs_of(c) and refs_of(c) <= tree.joins.always)
         self.where = [c for c in self.where if c not in tree.always]
-        stream = tree.made()
+        return self._operand(tree.made(), columns)
+
+    def _operand(self, stream: Stream, columns: Iterable[ColumnRef]) -> _Operand:
+        """A derived stream as the operand that has these columns of the query."""
         alias = self._free_alias()
         names = {(c.ref, c.column): ColumnRef(alias, f"{c.ref}.{c.column}", c.type) for c in columns}
         return _Operand((Reference(alias, stream.name, UNBOUNDED, True),), (), names, is_made=True)
@@ -437,25 +420,14 @@ class _Stages:
         keeping: Keeping | None,
     ) -> _Operand:
         derivation = self.derivation
-        name = derivation.next_name()
         outputs = tuple(OutputColumn(f"{alias}.{column}", e) for (alias, column), e in columns.items())
-        stream = Stream(
-            name=name,
-            schema=Schema((*(Column(o.name, o.type) for o in outputs), Column(DERIVED_TIME, TIMESTAMP))),
-            time=DERIVED_TIME,
-            position=derivation.catalog.next_position,
-            makers=(name,),
-            ordered=False,
-        )
-        derivation.catalog.next_position += 1
-        settings = derivation.settings
+        stream = derivation.unordered_stream([Column(o.name, o.type) for o in outputs])
+        settings, text = derivation.settings, self.select.text
         maker = BoundQuery(
-            name, references, where, outputs, settings=settings, text=self.select.text, feeds=stream, keeping=keeping
+            stream.name, references, where, outputs, settings=settings, text=text, feeds=stream, keeping=keeping
         )
         derivation.makers.append(maker)
-        alias = self._free_alias()
-        names = {key: ColumnRef(alias, o.name, o.type) for key, o in zip(columns, outputs, strict=True)}
-        return _Operand((Reference(alias, name, UNBOUNDED, True),), (), names, is_made=True)
+        return self._operand(stream, [ColumnRef(*key, e.type) for key, e in columns.items()])
 
 
 class _Nested(Scope):

@@ -24,7 +24,7 @@ from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.expressions.functions import resolve
 from eddyline.model.query import BoundQuery, Keeping, Living, OutputColumn, Reference, RowQuestion
-from eddyline.model.schema import DERIVED_TIME, ENDS, PART, ROW, Column, Schema, Stream
+from eddyline.model.schema import ENDS, PART, ROW, Column, Stream
 from eddyline.model.window import Now, PartitionedRows, Range, Rows
 
 
@@ -134,16 +134,9 @@ class LiveJoins:
         return found[0] if len(found) == 1 else resolve("least", tuple(found))
 
     def _stream(self, makers: int) -> Stream:
-        name = self.derivation.next_name()
-        names = (name,) if makers == 1 else tuple(f"{name}.{number + 1}" for number in range(makers))
-        position = self.derivation.catalog.next_position
-        self.derivation.catalog.next_position += 1
         columns = [Column(f"{c.ref}.{c.column}", c.type) for c in self.columns]
         columns += [Column(f"{alias}.{ROW}", BIGINT) for alias in self.named]
-        columns += [Column(PART, BIGINT), Column(ENDS, BIGINT), Column(DERIVED_TIME, TIMESTAMP)]
-        return Stream(
-            name=name, schema=Schema(tuple(columns)), time=DERIVED_TIME, position=position, makers=names, ordered=False
-        )
+        return self.derivation.unordered_stream([*columns, Column(PART, BIGINT), Column(ENDS, BIGINT)], makers)
 
 
 def _about_table(question: Question) -> Unsupported:

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from eddyline.errors import Unsupported
 from eddyline.language.derived.derivation import Derivation
 from eddyline.language.derived.outer_kinds import Joins, OuterKind, Question, closes
-from eddyline.model.datatypes import BIGINT, BOOLEAN, TIMESTAMP
-from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
+from eddyline.model.datatypes import BIGINT, BOOLEAN
+from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, with_columns
 from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
-from eddyline.model.schema import DERIVED_TIME, ROW, Column, Schema, Stream
+from eddyline.model.schema import ROW, Column, Stream
 from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded, Window
 
 
@@ -56,7 +56,7 @@ class Tree:
             self.chosen[question.key] = self._chosen_rows(question, "anti")
         for question, test in zip(joins.asked, joins.tests, strict=True):
             self.chosen[question.key] = self._chosen_rows(question, "semi" if test.join == "EXISTS" else "anti")
-        stream = self._stream([Column(_name(c), c.type) for c in self.columns], len(joins.kinds))
+        stream = self._stream(self.columns, len(joins.kinds))
         for name, kind in zip(stream.makers, joins.kinds, strict=True):
             self._result(name, kind, stream)
         return stream
@@ -67,7 +67,7 @@ class Tree:
         """Rows of the anchor without a partner, or with one: their numbers, and the columns that are read."""
         anchor = question.anchor
         columns = [_row(anchor.alias), *(c for c in self.columns if c.ref == anchor.alias)]
-        stream = self._stream([Column(_name(c), c.type) for c in columns])
+        stream = self._stream(columns)
         outputs = [OutputColumn(_name(c), c) for c in columns]
         references = (anchor, *question.others)
         keeping = Keeping(kind, (anchor.alias,), closed=(anchor.alias,) if self._closes(question) else ())
@@ -113,7 +113,7 @@ class Tree:
         kind = {r.alias for r in references}
         columns = [c for c in self.columns if c.ref in kind]
         columns += dict.fromkeys(_row(question.anchor.alias) for question in questions)
-        stream = self._stream([Column(_name(c), c.type) for c in columns])
+        stream = self._stream(columns)
         self._maker(stream.makers[0], tuple(references), where, [OutputColumn(_name(c), c) for c in columns], stream)
         return stream, self._names(stream), (), questions
 
@@ -140,25 +140,14 @@ class Tree:
         stream: Stream,
         keeping: Keeping | None = None,
     ) -> None:
+        settings = self.derivation.settings
         query = BoundQuery(
-            name,
-            references,
-            tuple(where),
-            tuple(outputs),
-            settings=self.derivation.settings,
-            text=self.text,
-            feeds=stream,
-            keeping=keeping,
+            name, references, where, tuple(outputs), settings=settings, text=self.text, feeds=stream, keeping=keeping
         )
         self.derivation.makers.append(query)
 
-    def _stream(self, columns: Sequence[Column], makers: int = 1) -> Stream:
-        name = self.derivation.next_name()
-        names = (name,) if makers == 1 else tuple(f"{name}.{number + 1}" for number in range(makers))
-        position = self.derivation.catalog.next_position
-        self.derivation.catalog.next_position += 1
-        schema = Schema((*columns, Column(DERIVED_TIME, TIMESTAMP)))
-        return Stream(name=name, schema=schema, time=DERIVED_TIME, position=position, makers=names, ordered=False)
+    def _stream(self, columns: Sequence[ColumnRef], makers: int = 1) -> Stream:
+        return self.derivation.unordered_stream([Column(_name(c), c.type) for c in columns], makers)
 
 
 def _check_certain(question: Question, by_time: bool, closed: bool) -> None:
@@ -204,8 +193,4 @@ def _span(anchor: Reference) -> int:
 
 def _over(e: Expression, names: Mapping[tuple[str, str], ColumnRef]) -> Expression:
     """An expression in the names of a derived stream."""
-    if isinstance(e, ColumnRef):
-        return names.get((str(e.ref), e.column), e)
-    if isinstance(e, Call):
-        return Call(e.function, tuple(_over(a, names) for a in e.args), e.type)
-    return e
+    return with_columns(e, lambda column: names.get((str(column.ref), column.column), column))

@@ -13,7 +13,7 @@ is the call's type), `||`; functions by their DuckDB name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -196,10 +196,15 @@ def conjunction(parts: tuple[Expression, ...]) -> Expression:
 
 def rename_refs(e: Expression, names: Mapping[Any, Ref]) -> Expression:
     """The same expression with references replaced: how queries with other aliases are seen to say the same."""
+    return with_columns(e, lambda column: replace(column, ref=names.get(column.ref, column.ref)))
+
+
+def with_columns(e: Expression, change: Callable[[ColumnRef], Expression]) -> Expression:
+    """The same expression with each column replaced by what `change` makes of it."""
     if isinstance(e, ColumnRef):
-        return replace(e, ref=names.get(e.ref, e.ref))
+        return change(e)
     if isinstance(e, Call):
-        return replace(e, args=tuple(rename_refs(a, names) for a in e.args))
+        return replace(e, args=tuple(with_columns(a, change) for a in e.args))
     if isinstance(e, Aggregate) and e.arg is not None:
-        return replace(e, arg=rename_refs(e.arg, names))
+        return replace(e, arg=with_columns(e.arg, change))
     return e

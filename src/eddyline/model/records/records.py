@@ -16,7 +16,7 @@ Reading  docs/add-a-record.md
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,8 @@ AFTER_ALL = int(np.iinfo(np.int64).max)
 #: Columns of places in the tables that snapshots and packets hold, before those of the body.
 _PLACE = ("_ts", "_number", "_sequence", "_origin_ts", "_home", "_serial")
 _ABOUT = b"eddyline.records"
+#: The columns of records that are NumPy arrays; the others are Arrow's.
+_NUMPY = ("ts", "number", "origin_ts", "home", "serial")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,31 +105,20 @@ class Records:
         """Those with these numbers, or where a mask is true."""
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)
-        return replace(
-            self,
-            ts=self.ts[chosen],
-            number=self.number[chosen],
-            body=self.body.take(pa.array(chosen, pa.int64())),
-            sequence=None if self.sequence is None else self.sequence.take(pa.array(chosen, pa.int64())),
-            origin_ts=None if self.origin_ts is None else self.origin_ts[chosen],
-            home=None if self.home is None else self.home[chosen],
-            serial=None if self.serial is None else self.serial[chosen],
-        )
+        places = pa.array(chosen, pa.int64())
+        return self._each(lambda array: array[chosen], lambda array: array.take(places))
 
     def slice(self, start: int, stop: int) -> Records:
         """Those from one number to before another; nothing is copied."""
         if stop - start == len(self):
             return self
-        return replace(
-            self,
-            ts=self.ts[start:stop],
-            number=self.number[start:stop],
-            body=self.body.slice(start, stop - start),
-            sequence=None if self.sequence is None else self.sequence.slice(start, stop - start),
-            origin_ts=None if self.origin_ts is None else self.origin_ts[start:stop],
-            home=None if self.home is None else self.home[start:stop],
-            serial=None if self.serial is None else self.serial[start:stop],
-        )
+        return self._each(lambda array: array[start:stop], lambda array: array.slice(start, stop - start))
+
+    def _each(self, change: Callable[[Any], Any], change_arrow: Callable[[Any], Any]) -> Records:
+        """The records with each of their columns changed: those of NumPy, and those of Arrow."""
+        given = [name for name in (*_NUMPY, "body", "sequence") if getattr(self, name) is not None]
+        columns = {name: (change if name in _NUMPY else change_arrow)(getattr(self, name)) for name in given}
+        return replace(self, **columns)
 
     def shifted(self, rows: int) -> Records:
         """The same records behind `rows` rows that came before the first one; places before and after all rows stay."""
@@ -146,15 +137,8 @@ class Records:
 
     def table(self) -> pa.Table:
         """The records as one table, with what is the same for all of them in its metadata."""
-        columns: dict[str, Any] = {"_ts": self.ts, "_number": self.number}
-        if self.sequence is not None:
-            columns["_sequence"] = self.sequence
-        if self.origin_ts is not None:
-            columns["_origin_ts"] = self.origin_ts
-        if self.home is not None:
-            columns["_home"] = self.home
-        if self.serial is not None:
-            columns["_serial"] = self.serial
+        given = {name: getattr(self, name.removeprefix("_")) for name in _PLACE}
+        columns: dict[str, Any] = {name: column for name, column in given.items() if column is not None}
         for name in self.body.column_names:
             columns["body " + name] = self.body.column(name)
         about = {"stream": self.stream, "kind": self.kind, "origin": self.origin, "once": self.once}
@@ -207,17 +191,8 @@ def concatenated(batches: Sequence[Records]) -> list[Records]:
 def _joined(same: Sequence[Records]) -> Records:
     if len(same) == 1:
         return same[0]
-    first = same[0]
-    return replace(
-        first,
-        ts=np.concatenate([b.ts for b in same]),
-        number=np.concatenate([b.number for b in same]),
-        body=pa.concat_tables([b.body for b in same]),
-        sequence=None if first.sequence is None else pa.concat_arrays([b.sequence for b in same]),
-        origin_ts=None
-        if first.origin_ts is None
-        else np.concatenate([b.origin_ts for b in same if b.origin_ts is not None]),
-        home=None if first.home is None else np.concatenate([b.home for b in same if b.home is not None]),
-        once=None,
-        serial=None if first.serial is None else np.concatenate([b.serial for b in same if b.serial is not None]),
-    )
+    given = [name for name in _NUMPY if getattr(same[0], name) is not None]
+    columns = {name: np.concatenate([getattr(batch, name) for batch in same]) for name in given}
+    sequence = None if same[0].sequence is None else pa.concat_arrays([batch.sequence for batch in same])
+    body = pa.concat_tables([batch.body for batch in same])
+    return replace(same[0], body=body, sequence=sequence, once=None, **columns)  # type: ignore[arg-type]
