@@ -166,8 +166,8 @@ class Catalog:
             self.next_position = max(self.next_position, entry.position) + 1
 
     def defer_query(self, name: str, bind: Callable[[], BoundQuery], certain: bool) -> None:
-        """Take a query that was bound before and is bound again when it is asked for; one that has the name already
-        stays.
+        """Take a query that was bound before and is bound again when it is first read. A query that has the name
+        already is kept.
 
         Args:
             certain: It can be bound; otherwise it is not there if it cannot.
@@ -176,7 +176,7 @@ class Catalog:
             return
 
         def bound() -> BoundQuery:
-            # What only the statement being bound knows is not for this query.
+            # This query does not see the names of the statement that is being bound.
             local, self.local = self.local, {}
             unfinished, self.unfinished = self.unfinished, frozenset()
             try:

@@ -1,10 +1,9 @@
-"""Queries by name, some of which are bound when they are asked for.
+"""Queries by name, some of which are bound when they are first read.
 
 Answer   `Queries` is a dictionary of queries in the order of their creation. `defer` gives it a name and what binds the
          query of that name: a process that adds one query to ten thousand binds one.
 State    Per name a query, or what will bind it.
-Limits   A deferred query that is not certain may prove to be one that can no longer be bound: `holds` says so, and
-         forgets it.
+Limits   A deferred query that is not certain may fail to be bound: `holds` is false then, and the query is forgotten.
 """
 
 from __future__ import annotations

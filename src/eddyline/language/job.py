@@ -121,7 +121,7 @@ Workflows = Callable[[str, Mapping[str, str]], Sequence[Rule]]
 
 
 class Job:
-    """What has been said so far."""
+    """The catalog, the settings, and what statements have declared so far."""
 
     def __init__(
         self, settings: Settings | None = None, catalog: Catalog | None = None, workflows: Workflows | None = None
@@ -131,7 +131,7 @@ class Job:
         self.explains: list[ExplainRequest] = []
         #: The requests of REQUEST statements, in their order.
         self.requests: list[Request] = []
-        #: What statements say of streams at instants; each has a name (`once`), and is said once per checkpoint.
+        #: The records of PUNCTUATE and HERALD statements; a checkpoint takes the records of one name (`once`) once.
         self.records: list[Records] = []
         #: Reads workflow files; None: FROM WORKFLOW is refused.
         self.workflows = workflows
@@ -147,7 +147,7 @@ class Job:
 
     @property
     def queries(self) -> Sequence[BoundQuery]:
-        """All that stands: templates first, then streams of requests, which read them, then queries."""
+        """Everything that pipelines register: templates, then streams of requests, which read them, then queries."""
         templates = (template.as_query for template in self.catalog.templates.values())
         requests = (requests.as_query for requests in self.catalog.requests.values())
         makers = (maker for of_stream in self.catalog.makers.values() for maker in of_stream)
@@ -251,7 +251,7 @@ class Job:
         return bind_settings(tuple(o for o in statement.options if o.name != "sequence"), self.settings)
 
     def say(self, records: Records) -> Records:
-        """Take what a statement says of a stream at an instant."""
+        """Take the records of a statement."""
         stream = self.catalog.streams[records.stream]
         if records.kind == HERALD:
             stream = replace(stream, heralded=True, counted=stream.counted or speaks_of_rows(records))
@@ -297,7 +297,7 @@ _BINDERS: dict[type[Statement], Callable[[Job, Any], Any]] = {
 
 
 def bind_script(text: str, settings: Settings | None = None, workflows: Workflows | None = None) -> Job:
-    """The job that a script says.
+    """The job of a script.
 
     >>> job = bind_script('''
     ...     CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time = 'ts');

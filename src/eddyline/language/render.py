@@ -1,6 +1,6 @@
 """Syntax tree back to text.
 
-Answer   `render(statement)` is a text that parses to the same statement; one form for each thing one can say.
+Answer   `render(statement)` is a text that parses to the same statement; one form per statement.
 Limits   Comments, spaces and the spelling of words are not kept.
 """
 
@@ -280,7 +280,7 @@ def _constraints(statement: CreateConstraints) -> str:
 
 
 def render_rule(rule: Rule) -> str:
-    """A constraint as a statement has it; a type that is a word of the language stands in quotes."""
+    """A constraint as a statement has it; a type that is a keyword is written in quotes."""
     return rule.text(_type)
 
 

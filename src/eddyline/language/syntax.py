@@ -1,4 +1,4 @@
-"""The syntax tree: frozen nodes, one per thing one can say.
+"""The syntax tree: frozen nodes, one class per form of the language.
 
 Answer   Statements and, inside them, expressions whose names are not resolved yet. Nodes compare by what they say:
          positions and the original text take no part in `==`, so a rendered statement equals the one it came from.
@@ -98,9 +98,8 @@ class Item:
 
 @dataclass(frozen=True)
 class FromEntry:
-    """One entry of FROM. `join` says how it is tied to what stands before it: ",", CROSS, INNER, LEFT, RIGHT, FULL,
-    LATEST or LEFT
-    LATEST; `on` goes with all but the first two."""
+    """One entry of FROM. `join` is how it is joined with the entries before it: ",", CROSS, INNER, LEFT, RIGHT, FULL,
+    LATEST or LEFT LATEST; all but the first two have `on`."""
 
     name: str
     alias: str | None = None

@@ -1,1 +1,1 @@
-"""The words of the engine: frozen values without state, input or output."""
+"""The values that all rooms share: frozen, without state, input or output."""

@@ -1,4 +1,4 @@
-"""The only place that asks what time it is."""
+"""Clocks: the only module that reads the time of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Column types, with their Arrow and NumPy faces.
+"""Column types, with their Arrow and NumPy forms.
 
 Answer   Seven scalar types and DECIMAL(p, s); STRUCT and ARRAY of any of them, within each other too. NULL is the type
          of the bare literal NULL until something gives it one.

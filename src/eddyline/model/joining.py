@@ -1,4 +1,4 @@
-"""The words of a join, without any array: seats, keys, equalities, trees.
+"""The parts of a join, without any array: seats, keys, equalities, trees.
 
 Answer   The planner writes these down and the operators carry them out. No module here loads compiled code, so that
          checking and explaining a job does not either.

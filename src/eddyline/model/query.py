@@ -81,7 +81,7 @@ class GroupWindow:
     span: int
     #: From one window of a row to the next; TUMBLE has one window per row.
     step: int
-    #: Where the beginning and the end of the window stand among the grouping expressions; None: it is not selected.
+    #: The places of the window's beginning and end among the grouping expressions; None: it is not selected.
     start: int | None
     end: int | None
 
@@ -121,7 +121,7 @@ class Living:
     """
 
     kinds: tuple[tuple[RowQuestion, ...], ...]
-    #: Per question the alias that it asks about, and the aliases of partners that may be pushed out.
+    #: Per question the alias of the rows that it tests.
     questions: tuple[str, ...]
     #: The aliases whose rows may be pushed out of their windows.
     pushed: tuple[str, ...]
@@ -156,7 +156,7 @@ class BoundQuery:
     settings: Settings = field(default_factory=Settings)
     #: The SELECT as written, for messages, and to see whether a query has changed.
     text: str = ""
-    #: Of an EVENT query; its conditions stand here, its one reference is the stream.
+    #: Of an EVENT query: it holds the conditions, and the one reference is the stream.
     pattern: EventPattern | None = None
     group_window: GroupWindow | None = None
     #: EMIT ON CLOSE: groups end by what is promised of their streams, not by a time bucket.
@@ -165,7 +165,7 @@ class BoundQuery:
     ranking: Ranking | None = None
     #: LAG, FIRST_VALUE and LAST_VALUE; outputs read them as columns of the one stream.
     followed: tuple[Followed, ...] = ()
-    #: Of a join that keeps rows without a partner, and of one that asks whether there is one.
+    #: Of a join that keeps rows without a partner, or tests whether rows have one.
     keeping: Keeping | None = None
     #: Of an aggregate, or a ranking, of what an outer join of live rows gives: its one reference is a stream of live
     #: combinations.

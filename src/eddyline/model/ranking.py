@@ -27,7 +27,7 @@ class Ordering:
 @dataclass(frozen=True)
 class Ranking:
     partition: tuple[Expression, ...]
-    #: Rows that are equal in all of them stand in the order of time.
+    #: Rows that are equal in all of them are ordered by time.
     order: tuple[Ordering, ...]
     #: How many rows of each partition are results.
     most: int

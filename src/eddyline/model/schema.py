@@ -1,6 +1,6 @@
 """Streams and tables as declared: columns, time, order, and how to read them.
 
-Answer   `Stream` and `Table` hold what a CREATE statement (or `Session.stream`) says, checked when made.
+Answer   `Stream` and `Table` hold what a CREATE statement (or `Session.stream`) declares, checked when made.
 Limits   Nothing here opens a file; `options` are for `connectors`.
 """
 
@@ -94,9 +94,9 @@ class Stream:
     position: int = 0
     #: format, path, rate, distinct_x, files_per_batch …: everything else in WITH, as text.
     options: Mapping[str, str] = field(default_factory=dict)
-    #: What CREATE CONSTRAINTS has said of its events.
+    #: The constraints of its events (CREATE CONSTRAINTS).
     constraints: tuple[ConstraintSet, ...] = ()
-    #: Whether statements say something of it at instants: records wait among its rows.
+    #: Whether statements give it records (PUNCTUATE), which wait among its rows.
     spoken_of: bool = False
     #: After every row: no further row with its values in these columns.
     key: tuple[str, ...] = ()
@@ -110,13 +110,13 @@ class Stream:
     counted: bool = False
     #: How long promises are remembered, in microseconds of event time; None: for ever.
     remember: int | None = None
-    #: What CREATE PUNCTUATION says of this stream, and what is derived from its rows.
+    #: The punctuations that CREATE PUNCTUATION gives to this stream, and those that it derives from its rows.
     promised: tuple[DerivedPunctuation, ...] = ()
     promising: tuple[DerivedPunctuation, ...] = ()
 
     @property
     def is_punctuated(self) -> bool:
-        """Whether punctuations may speak of it, as far as its declaration and the statements before say."""
+        """Whether it may have punctuations, by its declaration and the statements before."""
         return bool(self.key or self.punctuation or self.promised or self.remember or self.spoken_of)
 
     #: Of a derived stream: the queries whose results are its rows.

@@ -1,9 +1,9 @@
-"""Templates and requests: a group-by that stands, and what is asked of it.
+"""Templates and requests: a registered group-by, and the requests that it answers.
 
 Answer   `Template` is one group-by over one stream and window, with its grouping columns and aggregates under their
          output names. `Request` fills it in: conditions on grouping columns, the columns to group by, the aggregates, a
          shorter window, an instant. `RequestStream` says which columns of a stream of requests play which role.
-Limits   Plain data. What a request answers is said in docs/semantics.md.
+Limits   Plain data. docs/semantics.md defines the answers.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Which event runs which component of what forgets rows and announces values: the registry.
 
-Answer   `triggers_of` gives, per component, the triggers that the settings of a query ask for. A component runs when
+Answer   `triggers_of` gives, per component, the triggers that the settings of a query name. A component runs when
          one of its triggers is due, given what was `SinceLastRun` since it last ran.
 
-             component   what it does                                          runs
-             purge       a join looks for rows that no row to come can need    by `purge`; when a bounded end asks; when
-             nothing comes in index       new promises are put among the remembered ones        when they are an eighth
-             of these propagate   finished values are announced                         by `propagate`
-             spill       payload goes to disk                                  over the memory budget
-             compact     a store closes its gaps                               when half of its rows are gone
+             component    what it does                                         runs
+             purge        a join searches for rows that no row to come needs   by `purge`; at a bounded end; without input
+             index        new promises are merged into the remembered ones     when they are an eighth of these
+             propagate    finished values are announced                        by `propagate`
+             spill        payload goes to disk                                 over the memory budget
+             compact      a store closes its gaps                              when half of its rows are gone
 
 State    None.
 Reading  docs/punctuations.md
@@ -39,7 +39,7 @@ class SinceLastRun:
     span: int | None = None
     #: Bytes over the budget.
     excess: int = 0
-    #: The end of a bounded run asks.
+    #: At the end of a bounded run every component runs.
     asked: bool = False
     #: Nothing comes in.
     idle: bool = False
@@ -88,7 +88,7 @@ class Trigger:
 
 
 def purge_triggers(purge: str, least: int = 0) -> tuple[Trigger, ...]:
-    """When a join looks for rows to forget; `auto` does not look for fewer than `least` new rows, `off` never looks."""
+    """When a join searches for rows to forget: `auto` from `least` new rows on, `off` never."""
     if purge == "off":
         return ()
     if purge == "auto":
@@ -122,7 +122,7 @@ def is_due(triggers: tuple[Trigger, ...], seen: SinceLastRun) -> bool:
 
 
 def trigger_line(purge: str, propagate: str, spills: bool) -> str:
-    """What EXPLAIN says."""
+    """The line of EXPLAIN."""
     found = triggers_of(purge, propagate, spills)
     return "; ".join(
         f"{component} {', '.join(map(str, triggers))}" for component, triggers in found.items() if triggers

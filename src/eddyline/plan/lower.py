@@ -1,8 +1,8 @@
-"""From a bound query to the configuration of its join group and of what stands above it.
+"""From a bound query to the configuration of its join group and of the operators above it.
 
-Answer   `lower` replaces aliases by positions, in the order of the sources, sorts the conditions into filters of one
-         reference, equalities between two, and residual conditions, and says under which signature the query can share
-         a join: queries with equal signatures differ only in filters, windows and outputs.
+Answer   `lower` replaces aliases by positions, in the order of the sources. It sorts the conditions into filters of one
+         reference, equalities between two, and residual conditions. It computes the signature: queries with equal
+         signatures differ only in filters, windows and outputs, and share a join.
 Limits   An equality whose side reads several references is a residual condition: no index helps it.
 """
 
@@ -56,7 +56,7 @@ class Lowered:
         return tuple(p for p, seat in enumerate(self.seats) if not seat.is_table)
 
 
-#: What the signature of a join says of each of its policies: queries that share a join have the same settings of these.
+#: The part of a join's signature that each policy gives: queries that share a join have equal settings of policies.
 #: One line each.
 SWITCHES: tuple[Callable[[Settings], str], ...] = (
     lambda wishes: f" jit={wishes.jit}/{wishes.jit_control}",
@@ -91,7 +91,7 @@ def lower(query: BoundQuery) -> Lowered:
         for position, reference in enumerate(references)
     )
     # Until when a group of promised columns lives depends on the rows of its own query alone.
-    # Rows that know the row before them come in one order, whatever others ask for.
+    # LAG and the like read rows in one order, whatever other queries of the join need.
     apart = query.by_promises or query.followed or query.settings.propagate != "off"
     share = "" if query.settings.share == "on" and not apart else f" alone={query.name}"
     wishes = query.settings

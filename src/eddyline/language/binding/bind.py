@@ -35,7 +35,7 @@ __all__ = ["bind_query", "bind_settings", "bind_sink", "bind_stream", "bind_tabl
 
 
 def bind_query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
-    """The query that a SELECT says, under the settings given; it is not yet in the catalog."""
+    """The query of a SELECT under these settings; it is not yet in the catalog."""
     try:
         return _query(name, select, settings, catalog)
     except RecursionError as failure:
@@ -100,7 +100,7 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
 
 
 def bind_settings(options: tuple[WithOption, ...], settings: Settings) -> Settings:
-    """The settings, with what a query's WITH says changed."""
+    """The settings with the options of a query's WITH."""
     for option in options:
         with located(option.position):
             settings = settings.with_option(option.name, option.value)
@@ -108,7 +108,7 @@ def bind_settings(options: tuple[WithOption, ...], settings: Settings) -> Settin
 
 
 def entries_of(select: Select, catalog: Catalog, alone: bool = True) -> tuple[ScopeEntry, ...]:
-    """What FROM names; at least one is a stream, unless the SELECT does not stand alone."""
+    """The entries of FROM; at least one is a stream, except in EXISTS (`alone` is false)."""
     entries: list[ScopeEntry] = []
     for source in select.sources:
         entry = _entry(source, catalog.relation(source.name, source.position))

@@ -30,7 +30,7 @@ from eddyline.settings import Settings
 
 
 def bind_event(name: str, event: Event, settings: Settings, catalog: Catalog) -> BoundQuery:
-    """The query that an EVENT says, under the settings given; it is not yet in the catalog."""
+    """The query of an EVENT under these settings; it is not yet in the catalog."""
     try:
         return _event(name, event, settings, catalog)
     except RecursionError as failure:

@@ -31,7 +31,7 @@ _AGGREGATE_NAMES = frozenset(AGGREGATES) | frozenset(AGGREGATE_SYNONYMS) | {"mea
 
 @dataclass
 class Clause:
-    """Where an expression stands, which decides what it may hold."""
+    """The clause of an expression, which decides what the expression may hold."""
 
     #: SELECT, WHERE, ON, GROUP BY or HAVING, as messages show it.
     name: str

@@ -65,7 +65,7 @@ def _sketches_hint() -> str:
 
 
 def check_ordered(what: str, scope: Scope, node: Node) -> None:
-    """Refuses what looks at the order of rows where rows of equal time have none."""
+    """Refuses a function of the order of rows over a stream whose rows of equal time have none."""
     for entry in scope.entries:
         if isinstance(entry.relation, Stream) and not entry.relation.ordered:
             raise BindingProblem(

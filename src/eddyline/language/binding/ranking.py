@@ -47,7 +47,7 @@ class Overs:
         ]
 
     def bound(self, node: Over) -> Expression:
-        """What an output reads where the function stands."""
+        """The expression that an output reads in place of the function."""
         if node.function == "row_number":
             if node.args:
                 raise BindingProblem("row_number takes no argument", hint=QUALIFY, position=node.position)

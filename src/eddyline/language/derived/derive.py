@@ -4,8 +4,9 @@ Answer   `bind_body` binds a query with everything inside of it: each subquery b
          are the rows of a derived stream, and the query reads that stream. `bind_derived` does so for CREATE STREAM …
          AS.
 
-             SELECT … FROM (SELECT … FROM bids) b   ─►   maker _q-1: SELECT … FROM bids  ─►  stream _q-1  ─►  q: SELECT
-             … FROM _q-1 b
+             SELECT … FROM (SELECT … FROM bids) b
+
+             ─►  maker _q-1: SELECT … FROM bids  ─►  stream _q-1  ─►  q: SELECT … FROM _q-1 b
 
 Limits   A maker's results are final: a select, a join, a pattern, or an aggregate with EMIT ON CLOSE. A changelog is
          refused. A query cannot read itself, for a name is known only after its body.
@@ -40,7 +41,7 @@ _BINDERS: dict[type[Body], Callable[[str, Any, Settings, Catalog], BoundQuery]] 
 
 
 def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:
-    """The query that a body says, with its makers."""
+    """The query of a body, with its makers."""
     found = _Derivation(name, settings, catalog)
     query = found.with_tables(found.query(name, body))
     return replace(query, makers=tuple(map(found.with_tables, found.makers)), text=body.text)
@@ -49,15 +50,15 @@ def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> Bo
 def bind_derived(
     statement: CreateDerived, settings: Settings, catalog: Catalog
 ) -> tuple[Stream, tuple[BoundQuery, ...]]:
-    """The stream that CREATE STREAM … AS says, and the queries that make it; neither is in the catalog yet."""
+    """The stream that CREATE STREAM … AS declares, and the queries that make it; neither is in the catalog yet."""
     catalog.check_free("stream", statement.name, statement.position)
     found = _Derivation(statement.name, settings, catalog)
     parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
     named = statement.body.named if isinstance(statement.body, Union) else ()
     with _unfinished(catalog, [statement.name]), found.names(named):
         stream = found.stream(statement.name, parts, statement.position, _sequence(statement))
-    # The outermost makers are the stream's own queries; those behind their subqueries come and go with the first of
-    # them.
+    # The outermost makers are the stream's own queries. The makers of their subqueries are created and dropped with the
+    # first of them.
     makers = [found.with_tables(maker) for maker in found.makers]
     own = [maker for maker in makers if maker.feeds is stream]
     inner = tuple(maker for maker in makers if maker.feeds is not stream)
@@ -66,7 +67,7 @@ def bind_derived(
 
 @contextmanager
 def _unfinished(catalog: Catalog, names: Sequence[str]) -> Iterator[None]:
-    """Within, these names stand for nothing yet."""
+    """Within, no query can read a stream under these names."""
     before = catalog.unfinished
     catalog.unfinished = before | {name.lower() for name in names}
     try:
@@ -164,7 +165,7 @@ class _Derivation:
     def _unnested(self, body: Select, change: Callable[[Stream], Stream]) -> Stream:
         """The derived stream of a subquery, changed; the names of the statement know it from now on."""
         settings = self.settings
-        # A tree is one over the references of the query, which this subquery has not.
+        # The setting `plan` may name a tree over the references of the query, which are not those of this subquery.
         self.settings = replace(settings, plan="auto")
         made = self.derived(body)
         self.settings = settings
@@ -229,8 +230,8 @@ class _Derivation:
         return isinstance(source, Stream) and source.ordered
 
     def _may_finish(self, query: BoundQuery) -> bool:
-        """Whether a query may finish values: over one derived stream those that it has, and outer joins tell of
-        none."""
+        """Whether values of a query's outputs may be finished: over one derived stream only if that stream has
+        punctuations. Streams of outer joins have none."""
         sources = [self._source(reference.source) for reference in query.streams]
         return (
             len(sources) != 1

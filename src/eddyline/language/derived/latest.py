@@ -3,11 +3,12 @@
 Answer   `latest_sources` turns the sources of a SELECT into plain ones. The changes of q are a derived stream, older
          than every row of equal time; its last change per group is q's table, and s is met only as the newest row:
 
-             FROM s JOIN LATEST q ON c   ─►   FROM s [NOW] JOIN changes [PARTITION BY groups ROWS 1] q ON c AND the
-             change is no removal
+             FROM s JOIN LATEST q ON c
 
-Limits   One stream, static tables, and any number of such queries. q sees the rows after the start of this query. A
-         pipeline computes it once where q itself stands since then (`runtime/engine/units/copies.py`).
+             ─►  FROM s [NOW] JOIN changes [PARTITION BY groups ROWS 1] q ON c AND the change is no removal
+
+Limits   One stream, static tables, and any number of such queries. q reads the rows after the start of this query. A
+         pipeline that registered q at that start computes it once (`runtime/engine/units/copies.py`).
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _changes(derivation: Derivation, source: FromEntry) -> tuple[Stream, Window]
     derivation.catalog.next_position += 1
     derivation.makers.append(replace(query, feeds=stream))
     keys = {o.name: o.expression for o in reversed(query.outputs) if query.distinct or o.expression in query.group_by}
-    # Of columns with one expression the first says it.
+    # Columns may have the same expression: the first of them is the key.
     columns = tuple(o.name for o in query.outputs if keys.get(o.name) == o.expression)
     return stream, PartitionedRows(columns, 1) if columns else Rows(1)
 

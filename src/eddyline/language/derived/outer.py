@@ -1,11 +1,12 @@
 """Outer joins, and [NOT] EXISTS, as queries over queries.
 
-Answer   `bind_outer` binds a SELECT that has them. Each is a maker that joins two operands and keeps rows without a
-         partner (or asks whether there is one); what it gives is a derived stream with the columns of both operands,
-         and the SELECT reads that stream.
+Answer   `bind_outer` binds a SELECT that has them. Each is a maker that joins two operands and keeps the rows without a
+         partner, or with one. Its results are a derived stream with the columns of both operands, and the SELECT reads
+         that stream.
 
-             SELECT … FROM a LEFT JOIN b ON c WHERE d   ─►   maker: a, b, c, and the rows of a without b   ─►   q:
-             SELECT … WHERE d
+             SELECT … FROM a LEFT JOIN b ON c WHERE d
+
+             ─►  maker: a, b, c, and the rows of a without b  ─►  q: SELECT … WHERE d
 
 Limits   A row without a partner is certain at the end of its own window: the kept reference has one that ends by time
          or by rows. What has been joined already meets static tables only: no window says when its rows leave. Three
@@ -264,7 +265,7 @@ class _Stages:
     # -- conditions
 
     def _on(self, place: int, source: FromEntry) -> tuple[Expression, ...]:
-        """ON sees what stands before it and what it joins."""
+        """The conditions of ON, which may name the sources before it and the one that it joins."""
         if source.on is None:
             return ()
         return conjuncts(
@@ -299,12 +300,12 @@ class _Stages:
     # -- stages
 
     def _tested(self, operand: _Operand) -> _Operand:
-        """EXISTS is asked of the rows of the one stream of FROM, before tables are joined."""
+        """The rows of the one stream of FROM for which EXISTS holds, before tables are joined."""
         first = operand.references[0]
         if first.is_table:
             raise Unsupported(
                 "EXISTS in a FROM that begins with a table is not supported",
-                detail="it asks about the rows of a stream",
+                detail="it tests the rows of a stream",
                 hint="begin FROM with the stream",
                 position=self.select.exists[0].position,
             )
@@ -315,7 +316,7 @@ class _Stages:
             if strange:
                 raise Unsupported(
                     f"EXISTS reads {', '.join(sorted(strange))}",
-                    detail=f"it asks about rows of {first.alias}",
+                    detail=f"it tests the rows of {first.alias}",
                     position=test.position,
                 )
             if test.negated:
@@ -381,7 +382,7 @@ class _Stages:
         kept = tuple(left.alias if side == "left" else reference.alias for side in sides)
         conditions: tuple[Expression, ...] = ()
         if len(kept) == 1 and not operand.is_made:
-            # Conditions on the kept rows alone are asked before the join.
+            # Conditions on the kept rows alone are tested before the join.
             conditions = tuple(c for c in self.where if refs_of(c) == {kept[0]})
             self.where = [c for c in self.where if c not in conditions]
         where = (*(operand.over(c) for c in on), *conditions)

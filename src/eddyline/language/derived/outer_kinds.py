@@ -3,8 +3,8 @@
 Answer   `Joins.kinds` goes through the joins of a FROM from left to right. A *kind* of result has some of the
          references; a *question* asks whether a row of one reference, the anchor, has a partner.
 
-             a LEFT JOIN b ON p(a, b)       {a, b}, {a} if a has no b
-             …  RIGHT JOIN c ON q(a, c)     {a, b, c}, {a, c} if a has no b, {c} if c has no a
+             a LEFT JOIN b ON p(a, b)      {a, b}, {a} if a has no b
+             …  RIGHT JOIN c ON q(a, c)    {a, b, c}, {a, c} if a has no b, {c} if c has no a
 
          The partners of a row of a RIGHT or FULL JOIN are combinations of what always comes together with the reference
          that ON reads.
@@ -22,38 +22,18 @@ from eddyline.model.expressions.expression import Call, ColumnRef, Expression, r
 from eddyline.model.query import Reference
 from eddyline.model.schema import Stream, Table
 
+#: More kinds are refused: each kind is a query of its own.
 MOST_KINDS = 16
 HINT = "build it of two steps: FROM (SELECT … FROM a LEFT JOIN b ON …) x [RANGE 1 MINUTE] LEFT JOIN c …"
 #: Functions that are NULL, or do not hold, where their first argument is NULL, and those that are where any is.
 _NULL_OF_FIRST = frozenset(("in", "like", "ilike", "is_not_null", "cast"))
-_NULL_OF_ANY = frozenset(
-    (
-        "=",
-        "<>",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "+",
-        "-",
-        "*",
-        "/",
-        "//",
-        "%",
-        "neg",
-        "abs",
-        "lower",
-        "upper",
-        "and",
-        "date_trunc",
-        "epoch_us",
-    )
-)
+_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "and")
+_NULL_OF_ANY = frozenset((*_OPERATORS, "neg", "abs", "lower", "upper", "date_trunc", "epoch_us"))
 
 
 @dataclass(frozen=True)
 class OuterBranch:
-    """One source of FROM after the first, or what EXISTS looks at."""
+    """One source of FROM after the first, or the source of an EXISTS."""
 
     reference: Reference
     #: LEFT, RIGHT, FULL, or anything else for an inner join; of a test EXISTS or NOT EXISTS.

@@ -1,15 +1,15 @@
 """Aggregates and rankings of outer joins of live rows.
 
-Answer   `Living.made` makes the stream that such a query reads. Its rows say which combinations there are, and what
-         decides about them:
+Answer   `LiveJoins.made` makes the stream that such a query reads. Its rows are of three sorts:
 
-             results of a kind      {a, b}, {a}, …        count while they are in their windows and questions have the
-             answers wanted partners               a row of a has a b    while both are in their windows
-             rows pushed out        of [ROWS n] and [PARTITION BY … ROWS n]
+             results of a kind    {a, b}, {a}, …       count while they are in their windows and their questions have the
+                                                       wanted answers
+             partners             a row of a has a b   while both are in their windows
+             rows pushed out      of [ROWS n] and [PARTITION BY … ROWS n]
 
          `outer_kinds.py` says which kinds and questions there are. Static tables are joined like streams without a
          window.
-Limits   A result has a row of a stream, and questions are asked about rows of streams.
+Limits   Every result has a row of a stream. The anchors of questions are streams.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class LiveJoins:
 
 def _about_table(question: Question) -> Unsupported:
     return Unsupported(
-        f"whether a row of table {question.anchor.alias} has a partner is not asked",
-        detail="an aggregate of an outer join asks about rows of streams",
+        f"whether a row of table {question.anchor.alias} has a partner is not tested",
+        detail="an aggregate of an outer join tests rows of streams",
         hint="compare with a column of a stream in ON",
         position=question.position,
     )

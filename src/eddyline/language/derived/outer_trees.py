@@ -4,12 +4,13 @@ Answer   `Tree.made` makes the queries behind such a FROM. An outer join asks wh
          *anchor*, have a partner (`outer_kinds.py`); so a result has some of the references:
 
              FROM a LEFT JOIN b ON p(a, b) LEFT JOIN c ON q(a, c)
-               alone:  rows of a without b, rows of a without c            anti joins, each row with its number
-               (a, b, c)       inner join                                   (a, b, null)      a, b  with  a without c,
-               by the number of a (a, null, c)    a, c  with  a without b                      (a, null, null)   a
-               without b  with  a without c
+               alone:            rows of a without b, rows of a without c    anti joins, each row with its number
+               (a, b, c)         inner join
+               (a, b, null)      a, b with a without c                       joined by the number of a
+               (a, null, c)      a, c with a without b
+               (a, null, null)   a without b with a without c
 
-         [NOT] EXISTS is asked about the rows of an anchor too: every result is met with the rows for which it holds.
+         [NOT] EXISTS tests the rows of an anchor too: every result is joined with the rows for which it holds.
          A row of the anchor is certain to have no partner when its window has ended, or when a punctuation closes its
          partners.
 Limits   Anchors have a window that ends, by time or by rows, or partners that punctuations close: those of one stream,
@@ -105,8 +106,8 @@ class Tree:
     def _base(
         self, references: Sequence[Reference], where: tuple[Expression, ...], questions: list[Question]
     ) -> tuple[Stream, Mapping[tuple[str, str], ColumnRef], tuple[Expression, ...], list[Question]]:
-        """What results of a kind have: a stream, its names, conditions still to be asked, and questions still to be
-        answered."""
+        """What results of a kind are made from: a stream, its names, the conditions that it has not been tested with,
+        and the questions that it does not answer."""
         if len(references) == 1:
             first = self.chosen[questions[0].key]
             return first, self._names(first), where, questions[1:]

@@ -1,11 +1,11 @@
 """UNNEST in FROM: one row per element of an ARRAY column.
 
 Answer   `read_unnest` reads `UNNEST(o.items) AS i`. `Unnesting` turns a query that has it into one over a derived
-         stream: a maker passes on the rows of the stream with the array as one more column, the derived stream has one
+         stream. A maker passes on the rows of the stream with the array as one more column. The derived stream has one
          row per element, and names of the element become names of that column.
 
-             FROM orders [RANGE 1 HOUR] o, UNNEST(o.items) i   becomes   FROM (SELECT *, items AS i FROM orders) [RANGE
-             1 HOUR] o i.sku                                             becomes   o.i.sku
+             FROM orders [RANGE 1 HOUR] o, UNNEST(o.items) i  ─►  FROM (SELECT *, items AS i FROM orders) [RANGE 1 HOUR] o
+             i.sku                                            ─►  o.i.sku
 
          The arrays of a static table are taken apart once, when the query begins: it reads a table of its own with one
          row per element.

@@ -1,7 +1,7 @@
 """The conditions of WHERE: an expression, and [NOT] EXISTS (SELECT …) beside it.
 
 Answer   `read_where` reads what follows WHERE: conditions that AND ties together, each an expression or an EXISTS.
-Limits   EXISTS stands among the conditions of an AND: not under OR, not in an expression.
+Limits   EXISTS is one of the conditions of an AND: not under OR, not in an expression.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _exists(reader: StatementReader, read_select: Callable[[StatementReader], Se
 
 
 def _at_exists(reader: StatementReader, index: int) -> bool:
-    words = [token.upper for token in reader.tokens[index : index + 3]]
-    return words[:2] == ["EXISTS", "("] or words == ["NOT", "EXISTS", "("]
+    tokens = [token.upper for token in reader.tokens[index : index + 3]]
+    return tokens[:2] == ["EXISTS", "("] or tokens == ["NOT", "EXISTS", "("]
 
 
 def _next_exists(reader: StatementReader) -> int | None:
@@ -64,7 +64,7 @@ def _next_exists(reader: StatementReader) -> int | None:
 
 
 def _refuse_or(reader: StatementReader, begin: int) -> None:
-    """Refuses an OR that stands in no parentheses since the token `begin`, or comes next."""
+    """Refuses an OR outside of parentheses after the token `begin`, up to the next token."""
     depth = 0
     for token in reader.tokens[begin : reader.index + 1]:
         if token.kind == "symbol":

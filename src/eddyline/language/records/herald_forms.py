@@ -3,9 +3,8 @@
 Answer   `Texts.herald` gives the herald of a text as `read` does; it reads a text once, and fills in those whose form
          it knows:
 
-             store >= 200 AND store < 400 FOR 300 ROWS      form  store >= # AND store < # FOR # ROWS      read once
-             store >= 400 AND store < 600 FOR 250 ROWS      the same form: numbers are put where those of the first one
-             stood
+             store >= 200 AND store < 400 FOR 300 ROWS    form store >= # AND store < # FOR # ROWS: parsed
+             store >= 400 AND store < 600 FOR 250 ROWS    the same form: its numbers replace those of the first
 
          `Texts.many` does the same for a column of texts: those of one form are read by a kernel, and none becomes an
          object of its own.
@@ -100,7 +99,7 @@ class Texts:
         self._forms: dict[tuple[str, ...], _Form | None] = {}
 
     def herald(self, text: str) -> Herald:
-        """What a text says.
+        """The herald of a text.
 
         Raises:
             UserError: it is no herald.
@@ -113,7 +112,7 @@ class Texts:
         return found
 
     def many(self, texts: pa.Array) -> Said:
-        """What the texts of a column say; a text that is no herald is a problem."""
+        """The heralds of a column of texts; a text that is no herald is a problem."""
         import numpy as np
 
         said = Said(np.full(len(texts), NEVER), np.full(len(texts), NEVER))
@@ -132,7 +131,7 @@ class Texts:
         return said
 
     def _fill(self, said: Said, texts: pa.Array, left: Ints, form: _Form) -> Flags:
-        """Take those of the texts `left` that have a form, and say which they are."""
+        """Read those of the texts `left` that have a form; returns which of them have it."""
         from eddyline.kernels.texts.form_texts import form_numbers
         from eddyline.state.columns import string_buffers
 
@@ -189,7 +188,7 @@ class Texts:
 
 
 def _sign(part: Expression, number: int) -> int | None:
-    """How a number of the text stands in a comparison with a column; None: the part is another thing."""
+    """The sign of a number of the text in a comparison with a column; None: the part is no such comparison."""
     if not isinstance(part, Call) or part.function not in _COMPARISONS:
         return None
     literals = [side for side in part.args if isinstance(side, Literal) and side.type.name in _NUMBERS]

@@ -83,8 +83,7 @@ def herald_of(stream: Stream, text: str) -> Herald:
 
 
 def herald_texts(stream: Stream) -> Texts:
-    """What reads the heralds of a stream, one for all that ask: texts come again, with the next rows and from intake
-    and gate."""
+    """The reader of a stream's heralds, shared by intake and gate: the same texts come again with the next rows."""
     return _texts(stream.name, stream.schema, stream.time)
 
 
@@ -141,7 +140,7 @@ def _bare(e: Expression) -> Expression:
 
 
 def bind_herald(statement: HeraldStatement, catalog: Catalog) -> Records:
-    """What a statement says, under a name that no other statement has."""
+    """The records of a statement, under a name that no other statement has."""
     from eddyline.model.records.records import Records
 
     stream = catalog.relation(statement.stream, statement.position)

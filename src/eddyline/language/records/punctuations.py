@@ -121,7 +121,7 @@ def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> DerivedP
 
 
 def _reaches(catalog: Catalog, first: str, second: str) -> bool:
-    """Whether what is said of the second stream comes from the first, over other streams too."""
+    """Whether punctuations of the second stream are derived from the first, by way of other streams too."""
     pending, seen = [second], set()
     while pending:
         name = pending.pop()
@@ -159,7 +159,7 @@ def punctuation_column(
 
 
 def check_marked(sink: DeclaredSink, catalog: Catalog, position: Position | None) -> None:
-    """The option `punctuation` of a sink names a further column of the results of one query that tells which values are
+    """Checks the option `punctuation` of a sink: a further column of the results of one query, true where values are
     finished."""
     name = sink.options.get("punctuation")
     if name is None:
@@ -229,7 +229,7 @@ def text_condition(stream: Stream, text: str) -> str:
 
 
 def bind_punctuate(statement: Punctuate, catalog: Catalog) -> Records:
-    """What a statement says, under a name that no other statement has."""
+    """The records of a statement, under a name that no other statement has."""
     stream = punctuated_stream(catalog, statement.stream, statement.position)
     instant = bind_constant(statement.at).value
     assert isinstance(instant, int)

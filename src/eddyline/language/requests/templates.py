@@ -60,7 +60,7 @@ _COMPARISONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 
 
 def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalog) -> Template:
-    """The template that a statement says; it is not yet in the catalog."""
+    """The template that a statement declares; it is not yet in the catalog."""
     catalog.check_free("template", statement.name, statement.position)
     select = statement.select
     for present, clause, hint in (
@@ -123,7 +123,7 @@ def _reads_group(e: Expression, groups: tuple[Expression, ...]) -> bool:
 
 
 def _check_index(template: Template, position: Position | None) -> None:
-    """Refuse an index that speaks of other grouping columns than the template has."""
+    """Refuse an index over other grouping columns than the template has."""
     kind, _, inside = template.index.partition("(")
     parts = [part.strip() for part in inside.rstrip(")").split(",")] if inside else []
     names = [key.name for key in template.keys]

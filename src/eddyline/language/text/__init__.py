@@ -1,1 +1,1 @@
-"""Words, numbers, types and expressions: what sqlglot reads, as the syntax tree of this language."""
+"""Tokens, numbers, types and expressions: what sqlglot reads, as the syntax tree of this language."""

@@ -130,8 +130,8 @@ class ExpressionParser(Parser):
         self._advance()
         if not self._match(TokenType.L_PAREN):
             self.raise_error("Expecting (")
-        partition = self._parse_csv(self._parse_disjunction) if self._words("PARTITION", "BY") else []
-        order = self._parse_csv(self._parse_one_order) if self._words("ORDER", "BY") else []
+        partition = self._parse_csv(self._parse_disjunction) if self._take("PARTITION", "BY") else []
+        order = self._parse_csv(self._parse_one_order) if self._take("ORDER", "BY") else []
         if self._curr and self._curr.text.upper() in ("ROWS", "RANGE", "GROUPS"):
             self._refuse("frames of OVER are", "windows stand in FROM: bids [RANGE 10 MINUTES]")
         if not self._match(TokenType.R_PAREN):
@@ -142,16 +142,16 @@ class ExpressionParser(Parser):
         value = self._parse_disjunction()
         if value is None:
             self.raise_error("Expecting an expression")
-        descending = self._words("DESC") or (self._words("ASC") and False)
-        nulls_first = self._words("NULLS", "FIRST") or (self._words("NULLS", "LAST") and False)
+        descending = self._take("DESC") or (self._take("ASC") and False)
+        nulls_first = self._take("NULLS", "FIRST") or (self._take("NULLS", "LAST") and False)
         return exp.Ordered(this=value, desc=descending, nulls_first=nulls_first)
 
-    def _words(self, *words: str) -> bool:
-        """Takes these words, if they come next."""
-        found = [token.text.upper() for token in (self._curr, self._next)[: len(words)] if token]
-        if found != list(words):
+    def _take(self, *keywords: str) -> bool:
+        """Takes these keywords, if they come next."""
+        found = [token.text.upper() for token in (self._curr, self._next)[: len(keywords)] if token]
+        if found != list(keywords):
             return False
-        self._advance(len(words))
+        self._advance(len(keywords))
         return True
 
     def _parse_filter(self, this: Any) -> exp.Filter:

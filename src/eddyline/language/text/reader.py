@@ -1,7 +1,7 @@
-"""A text as a row of tokens, with a finger on the next one.
+"""A statement as tokens, and the index of the next one.
 
-Answer   `StatementReader` is what the grammar files hold in their hands: look at the next word, take it, insist on it;
-         names, numbers, texts; errors with line and column. `expression` reads one whole expression.
+Answer   The grammar files read a statement with a `StatementReader`: it tests the next tokens, takes them, or raises an
+         error with line and column; it reads names, numbers, texts and lists. `expression` reads a whole expression.
 Limits   Forward only. It knows tokens, not statements, and not where they come from: `parse.py` makes it.
 """
 
@@ -83,30 +83,30 @@ class StatementReader:
     def position(self) -> Position:
         return self.places(self.next.start)
 
-    def at(self, *words: str) -> bool:
-        """Whether these words or symbols come next, in this order; letters may be large or small."""
+    def at(self, *tokens: str) -> bool:
+        """Whether these keywords or symbols come next, in this order, in letters of any case."""
         index = self.index
-        for word in words:
+        for wanted in tokens:
             # The last token is the end, whose text is empty: nothing is looked for behind it.
             token = self.tokens[index]
-            if token.upper != word or token.kind not in ("word", "symbol"):
+            if token.upper != wanted or token.kind not in ("word", "symbol"):
                 return False
             index += 1
         return True
 
-    def at_any(self, *words: str) -> str | None:
-        return self.next.upper if self.next.kind == "word" and self.next.upper in words else None
+    def at_any(self, *keywords: str) -> str | None:
+        return self.next.upper if self.next.kind == "word" and self.next.upper in keywords else None
 
-    def take(self, *words: str) -> bool:
-        if not self.at(*words):
+    def take(self, *tokens: str) -> bool:
+        if not self.at(*tokens):
             return False
-        self.index += len(words)
+        self.index += len(tokens)
         return True
 
-    def expect(self, *words: str, hint: str = "") -> None:
-        for word in words:
-            if not self.take(word):
-                self.fail(f"expected {word}", hint=hint)
+    def expect(self, *tokens: str, hint: str = "") -> None:
+        for token in tokens:
+            if not self.take(token):
+                self.fail(f"expected {token}", hint=hint)
 
     def fail(self, expectation: str, *, hint: str = "") -> NoReturn:
         raise SyntaxProblem(f"{expectation}, found {self.next}", hint=hint, position=self.position)

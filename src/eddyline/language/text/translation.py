@@ -2,7 +2,7 @@
 
 Answer   `Translation.node` gives the syntax node of a sqlglot node.
 Limits   Every node, and every argument of a node, that is not translated below is an error, so nothing that was written
-         is passed over.
+         is ignored.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ class Translation:
         return translate(self, e, position)
 
     def _only(self, e: exp.Expr, *names: str) -> None:
-        """Refuses a node that says more than the arguments of these names."""
+        """Refuses a node that has further arguments than those of these names."""
         for name, value in e.args.items():
             if value not in (None, False, []) and name not in names:
                 raise self._unsupported(e, name)
 
     def _unsupported(self, e: exp.Expr, extra: str = "") -> Unsupported:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(e).__name__).lower()
-        what = f"{words} with {extra.strip('_')}" if extra else words
+        named = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(e).__name__).lower()
+        what = f"{named} with {extra.strip('_')}" if extra else named
         hint = _INSTEAD.get(type(e), "the language reference lists what expressions may hold")
         return Unsupported(f"{what} is not supported in an expression", hint=hint, position=self.places(self.start))
 
@@ -105,9 +105,9 @@ class Translation:
         if isinstance(e.this, exp.Star):
             raise self._unsupported(e.this)
         self._only(e, "this", "table", "db", "catalog")
-        words = [e.text(part) for part in ("catalog", "db", "table", "this") if e.args.get(part)]
-        node: Node = Name(words[-1], None, position) if len(words) == 1 else Name(words[1], words[0], position)
-        for field in words[2:]:
+        names = [e.text(part) for part in ("catalog", "db", "table", "this") if e.args.get(part)]
+        node: Node = Name(names[-1], None, position) if len(names) == 1 else Name(names[1], names[0], position)
+        for field in names[2:]:
             node = Apply("struct_extract", (node, Constant("string", field, position)), position=position)
         return node
 

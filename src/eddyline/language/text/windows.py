@@ -66,14 +66,14 @@ def read_span(reader: StatementReader) -> int:
     if reader.next.kind == "string":
         reader.index += 1
         return parse_span(reader.tokens[reader.index - 1].text, position)
-    words: list[str] = []
-    while not words or reader.next.kind == "number":
-        words.append(reader.number("a span of time such as 10 MINUTES"))
+    parts: list[str] = []
+    while not parts or reader.next.kind == "number":
+        parts.append(reader.number("a span of time such as 10 MINUTES"))
         if reader.next.kind == "word":
-            words.append(reader.word("a unit of time"))
+            parts.append(reader.word("a unit of time"))
         else:
             reader.fail("expected a unit of time", hint="for example 10 MINUTES")
-    return parse_span(" ".join(words), position)
+    return parse_span(" ".join(parts), position)
 
 
 def read_instant(reader: StatementReader, word: str) -> Constant:

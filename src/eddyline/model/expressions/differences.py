@@ -1,4 +1,4 @@
-"""The words of PredSAT: variables, differences between them, ranges of their keys.
+"""The values of PredSAT: variables, differences between them, ranges of their keys.
 
 Answer   The planner writes conditions down as differences (`plan/ranges/predsat.py`); joins ask it, for whole stretches
          of rows, which pairs of stretches cannot match and which conditions hold for all their rows.
@@ -80,7 +80,7 @@ class Contradictions(Protocol):
 
 
 class Certainties(Protocol):
-    """Asked in the order in which conjuncts are tested."""
+    """Called in the order in which conjuncts are tested."""
 
     def holds(self, part: Conjunct) -> Flags | None:
         """For which pairs the conjunct holds whatever the rows are; None: for none."""
@@ -99,7 +99,7 @@ class Differences(Protocol):
         """The conjuncts of these conditions."""
 
     def system(self, conditions: Iterable[Expression]) -> Contradictions:
-        """What these conditions say together."""
+        """The conjunction of these conditions."""
 
     def passing(self, ranges: Mapping[int, Ranges]) -> Certainties:
         """What holds for all rows of the ranges."""

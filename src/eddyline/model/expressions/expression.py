@@ -1,10 +1,10 @@
 """Bound, typed expressions as data.
 
 Answer   Four kinds of node: a column of a reference, a literal, a call, and (above joins only) an aggregate. Everything
-         with an operator or a name is a `Call` with a canonical lower-case function name and casts made explicit, so
-         that both arguments of `=` have one type and no module after the binder handles coercion.
-Limits   What a function computes is said in `operators/expressions/evaluate.py`, how it is typed in
-         `model/expressions/functions.py`.
+         with an operator or a name is a `Call` with a canonical lower-case function name. Casts are explicit: both
+         arguments of `=` have one type, and no module after the binder handles coercion.
+Limits   `operators/expressions/evaluate.py` defines what a function computes, `model/expressions/functions.py` how it is
+         typed.
 
 Canonical operator names: `+ - * / // %`, `neg`, `= <> < <= > >=`, `and or not`, `is_null`, `is_not_null`,
 `is_not_distinct`, `in` (needle, literal, … or `Literals`), `like`, `case` (c1, v1, …, else), `coalesce`, `cast` (target
@@ -21,7 +21,7 @@ from eddyline.model.datatypes import BOOLEAN, DataType
 
 #: A reference of FROM: the alias that a query gives it, or, after lowering, its position in the join.
 Ref = str | int
-#: Stands in the canonical name of a function of one's own after the name that people write; see
+#: Follows the name that people write, in the canonical name of a function of one's own; see
 #: `model/expressions/own_function.py`.
 OWN = "@"
 #: A column of a reference, as values are brought to an expression.
@@ -195,7 +195,7 @@ def conjunction(parts: tuple[Expression, ...]) -> Expression:
 
 
 def rename_refs(e: Expression, names: Mapping[Any, Ref]) -> Expression:
-    """The same expression with references replaced: how queries with other aliases are seen to say the same."""
+    """The same expression with references replaced, so that queries with other aliases can be compared."""
     return with_columns(e, lambda column: replace(column, ref=names.get(column.ref, column.ref)))
 
 

@@ -1,10 +1,11 @@
 """Expressions that follow a time: when it grows, they never turn back.
 
 Answer   `trend_of` recognises an expression that is a monotone function of one TIMESTAMP column: then all times with
-         one value of the expression form an interval, a bucket. It says which column, and whether values rise or fall
+         one value of the expression form an interval, a bucket. It gives the column, and whether values rise or fall
          with time.
-             date_trunc('hour', ts + INTERVAL '30 minutes')    epoch_us(ts) // 300000000    CAST(ts AS DATE)
-             -year(ts)
+
+             date_trunc('hour', ts + INTERVAL '30 minutes')    epoch_us(ts) // 300000000    CAST(ts AS DATE)    -year(ts)
+
 Limits   A sufficient test, built from functions that are monotone in one argument, with constants for the others. An
          expression that overflows between the years 1 and 9999 is not recognised: NULL is no bucket.
 """
@@ -17,6 +18,7 @@ from math import isfinite
 from eddyline.model.datatypes import BIGINT, DATE, DOUBLE, INT, INTERVAL, TIMESTAMP, DataType
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 
+#: Microseconds.
 _DAY = 86_400_000_000
 #: The years 1 and 9999, in microseconds since 1970.
 EARLY, LATE = -719_162 * _DAY, 2_932_897 * _DAY - 1
@@ -134,7 +136,7 @@ def _difference(e: Call) -> Trend | None:
 
 
 def constant_of(e: Expression) -> float | None:
-    """The number that a constant expression stands for, in the engine's own form; None: it is none, or not known."""
+    """The value of a constant expression, in the engine's own form; None: it is no number, or not known."""
     if isinstance(e, Literal):
         value = e.value
         return value if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None

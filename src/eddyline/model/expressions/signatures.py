@@ -68,7 +68,7 @@ def plus_minus(name: str, args: Args, position: Position | None) -> Expression:
         return arithmetic(name, args, position)
     a, b = args
     if name == "+" and (a.type == INTERVAL or (a.type == INT and b.type == DATE)):
-        # The moment stands first, so that the evaluator sees one form.
+        # The instant becomes the first argument, so that the evaluator gets one form.
         a, b = b, a
     if b.type == INTERVAL and a.type in (INTERVAL, NULL):
         return Call(name, (convert(a, INTERVAL), b), INTERVAL)

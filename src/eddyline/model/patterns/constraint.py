@@ -1,4 +1,4 @@
-"""Constraints on the events of a trace: what CREATE CONSTRAINTS says, and the same sorted for reasoning.
+"""Constraints on the events of a trace: the rules of CREATE CONSTRAINTS, and the same sorted for reasoning.
 
 Answer   A `Rule` is one entry of the statement. A `ConstraintSet` is the statement: rules under a name, for one *book*
          (a stream, its column of types, the columns that make a trace). `Rules` adds up the rules of one book as pairs
@@ -35,9 +35,8 @@ class EventBook:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One constraint. `kind` is prior, exclusive, require, once, if, begin, end or end after; of an `if` the last type
-    is the
-    conclusion, `negated` after THEN NOT."""
+    """One constraint. `kind` is prior, exclusive, require, once, if, begin, end or end after. Of an `if` the last type
+    is the conclusion, `negated` after THEN NOT."""
 
     kind: str
     types: tuple[EventType, ...] = ()

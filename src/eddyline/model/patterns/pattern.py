@@ -1,10 +1,10 @@
 """A bound event pattern: leaves, and disjuncts that order them.
 
-Answer   `EventPattern` is what an EVENT query adds to a bound query. Its `leaves` stand in the order written. Its
+Answer   `EventPattern` is what an EVENT query adds to a bound query. Its `leaves` are in the order written. Its
          `disjuncts` are the conjunctive parts of the expression: each has some of the leaves and a strict partial order
          on them; a match maps the leaves of one disjunct to events of one trace. A `Gap` is a NOT: no event of its leaf
          lies between the leaves before it and the leaves after it.
-Limits   At most 64 leaves and 64 disjuncts: both are bits of one word.
+Limits   At most 64 leaves and 64 disjuncts: both are bits of one 64-bit integer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cached_property
 from eddyline.model.expressions.expression import ColumnRef, Expression, refs_of
 from eddyline.model.patterns.constraint import EventBook, EventType, type_text
 
+#: The bits of a 64-bit integer.
 MOST_LEAVES = 64
 MOST_DISJUNCTS = 64
 
@@ -70,7 +71,7 @@ class Disjunct:
 
     @property
     def waits(self) -> bool:
-        """Whether a NOT stands at the end."""
+        """Whether there is a NOT at the end."""
         return any(gap.after == 0 for gap in self.gaps)
 
 

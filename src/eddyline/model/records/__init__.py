@@ -1,1 +1,1 @@
-"""What is said of a stream at a place of its order, beside its rows."""
+"""Records: punctuations and heralds at places among the rows of a stream."""

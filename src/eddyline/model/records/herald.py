@@ -1,7 +1,7 @@
-"""Heralds: what the next rows of a stream are like, as a record says it.
+"""Heralds: records with a condition that the next rows of a stream satisfy.
 
-Answer   A `Herald` is a condition and a span: the next n rows, or all rows up to a distance in event time. `Said` is
-         what many texts say.
+Answer   A `Herald` is a condition and a span: the next n rows, or all rows up to a distance in event time. `Said` holds
+         the heralds of many texts.
 Limits   A condition is a conjunction of conditions on one column each, with literals. The body of a record is the text
          of the herald.
 Reading  docs/heralds.md
@@ -41,7 +41,7 @@ class Herald:
 class Alike:
     """Heralds of one form: the same condition with other numbers."""
 
-    #: The condition of one of them. Its literals in order stand where those of the others do.
+    #: The condition of one of them. The literals of the others take the places of its literals, in order.
     condition: Expression
     #: Which of the texts they are; the literals of each, a line per herald.
     at: Ints
@@ -50,7 +50,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Said:
-    """What many texts say, by the numbers of the texts."""
+    """The heralds of many texts, by the numbers of the texts."""
 
     #: The span of each text; NEVER: it is of the other kind, or the text is no herald.
     rows: Ints

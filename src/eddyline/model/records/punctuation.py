@@ -1,7 +1,7 @@
 """Punctuations: promises that no further row of a stream matches a pattern.
 
 Answer   A `ValuePattern` is a set of values of one column: intervals, and null or not. `patterns_of` turns a condition
-         into one pattern per column that it speaks of; columns that it leaves out are `*`. `DerivedPunctuation` is
+         into one pattern per column that it names; columns that it leaves out are `*`. `DerivedPunctuation` is
          CREATE PUNCTUATION.
 Limits   A condition is a conjunction of conditions on one column each, with literals. Values are in the engine's own
          form. A DOUBLE has no pattern with NaN, and BIGINT is not compared with a number that has a point: neither is
@@ -29,6 +29,7 @@ PATTERN = "_pattern"
 #: The column of a body that moves the horizon of its stream: no row with this time or an earlier one comes.
 HEARTBEAT = "_heartbeat"
 
+#: The range of INT.
 _LEAST_INT, _MOST_INT = -(2**31), 2**31 - 1
 _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -69,7 +70,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class ValuePattern:
-    """The values that a column may have: those in one of the intervals, and null where `null` says so."""
+    """The values that a column may have: those in one of the intervals, and null if `null` is true."""
 
     intervals: tuple[Interval, ...] = ()
     null: bool = False
@@ -112,7 +113,7 @@ NULLS = ValuePattern((), True)
 
 
 def patterns_of(condition: Expression) -> dict[str, ValuePattern] | None:
-    """One pattern per column that a condition speaks of; None: the condition is not a conjunction of patterns.
+    """One pattern per column that a condition names; None: the condition is not a conjunction of patterns.
 
     >>> from eddyline.model.datatypes import BIGINT, BOOLEAN
     >>> item = ColumnRef("bids", "item", BIGINT)
@@ -132,7 +133,7 @@ def patterns_of(condition: Expression) -> dict[str, ValuePattern] | None:
 
 
 def regions_of(condition: Expression | None) -> dict[str, ValuePattern]:
-    """What a filter allows per column, as far as patterns say it: every row that passes the filter lies in them."""
+    """Patterns per column that every row satisfies which passes the filter."""
     found: dict[str, ValuePattern] = {}
     for part in () if condition is None else conjuncts(condition):
         one = _pattern(part)
@@ -142,7 +143,7 @@ def regions_of(condition: Expression | None) -> dict[str, ValuePattern]:
 
 
 def _pattern(e: Expression) -> tuple[str, ValuePattern] | None:
-    """The one column that a condition speaks of, and its values; the reverse of no condition is guessed."""
+    """The one column that a condition names, and the values for which it holds; None: there is no such pattern."""
     if isinstance(e, ColumnRef) and e.type.name == "BOOLEAN":
         return e.column, _point(True)
     if not isinstance(e, Call):

@@ -1,14 +1,14 @@
-"""Positioned records: what is said of a stream at a place of its order, beside its rows (punctuations, heralds).
+"""Records: punctuations and heralds, each at a place in the order of a stream's rows.
 
 Answer   `Records` holds many records of one stream and one kind as columns: their places and their bodies. Records
-         stand in the total order among the rows of their stream, wait for the frontier like rows, and are not rows: no
-         window counts them.
+         have places in the total order among the rows of their stream and wait for the frontier like rows. No window
+         counts them.
 
              rows       r0 (10)   r1 (20)            r2 (20)          r3 (30)
              records                  (20, number 2)    (20, AFTER_ALL)        (30, AFTER_ALL)
 
 State    None: a batch of records never changes.
-Limits   The kind of a record says what the columns of its body mean. Where a source hands records out, numbers count
+Limits   The kind of a record defines the columns of its body. Where a source hands records out, numbers count
          from its first row.
 Reading  docs/add-a-record.md
 """
@@ -48,7 +48,7 @@ class Records:
     kind: str
     #: Event time of each place, in microseconds.
     ts: Ints
-    #: A record stands before the row of its time that has this number of arrival, and after those with smaller ones;
+    #: A record lies before the row of its time that has this number of arrival, and after those with smaller ones;
     #: or BEFORE_ALL, AFTER_ALL.
     number: Ints
     #: One line per record.
@@ -61,7 +61,7 @@ class Records:
     origin_ts: Ints | None = None
     #: Where several shards get a record: whether this copy is the one that is counted. None: all are.
     home: Flags | None = None
-    #: Names what a statement says: a pipeline takes it once, whatever the number of runs.
+    #: The name of a statement's records: a pipeline takes them once, whatever the number of runs.
     once: str | None = None
     #: The order in which records of all kinds came to their stream; the gate numbers them.
     serial: Ints | None = None
@@ -79,7 +79,7 @@ class Records:
         once: str | None = None,
         sequence: Any = None,
     ) -> Records:
-        """A single record; by default it stands after all rows of its time."""
+        """A single record; by default its place is after all rows of its time."""
         table = pa.table({name: [value] for name, value in body.items()})
         place = None if sequence is None else pa.array([sequence])
         return Records(stream, kind, np.array([ts], np.int64), np.array([number], np.int64), table, place, once=once)

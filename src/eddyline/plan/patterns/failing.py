@@ -5,9 +5,8 @@ Answer   `failing_of` gives for one disjunct, per type t that may be seen:
              plus    {disjunct, t} cannot match: over. Some hold only for traces seen from their beginning.
              minus   the disjunct requires k, and PRIOR(k, t): over if k has not been seen. Only for such traces.
              local   leaves whose type is PRIOR to t: no event will take them any more. Over if one of them is not
-             reached, or
-                     if all are reached and all leaves that could be last are dead.
-             masks   types that are over only together: IF a AND b THEN …, where neither a nor b alone says it.
+                     reached, or if all are reached and all leaves that could be last are dead.
+             masks   types that are over only together: IF a AND b THEN …, where neither a nor b alone is enough.
 
 Limits   Sound with respect to the checks of `operators/pattern/monitor.py`: a match that events without violations make
          is never ended. Clauses of several types are used one at a time.

@@ -10,7 +10,7 @@ Answer   `constraints_of` plays the token game of a net: every marking that toke
              REQUIRE(a, b)    without the steps of b there is no path through a
              BEGIN, END       what comes first only, what comes last only
 
-Limits   Two tasks of one name are one type. What END says already is not said again.
+Limits   Two tasks of one name are one type. A rule that follows from END is left out.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from eddyline.errors import PlanProblem
 from eddyline.model.patterns.constraint import Rule
 from eddyline.model.patterns.workflow import Net
 
+#: Bounds of work: a net with more is refused.
 MOST_MARKINGS = 100_000
 MOST_TOKENS = 1_000
 

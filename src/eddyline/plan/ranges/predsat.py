@@ -1,12 +1,12 @@
-"""PredSAT: what a conjunction says about whole stretches of rows, exactly.
+"""PredSAT: whether a conjunction holds for all, or for none, of the rows of whole stretches, exactly.
 
 Answer   `conjuncts_of` turns conditions into *differences*: f(x) op g(y), with monotone f and g, becomes `u - v <= c`
          over keys (ordered int64, as zones have them). `System` closes them by Floyd-Warshall and answers for many
          pairs of stretches in one array operation:
 
              skip   iff  low_i - up_j > D_ij  for some i, j       (>= where something on the way is strict)
-             pass   iff  the conjunct holds at the worst ends of ranges that rows and conjuncts tested *before* it have
-             made
+             pass   iff  the conjunct holds at the worst ends of the ranges, as rows and conjuncts tested *before* it
+                         have made them
 
 State    None after it is made.
 Limits   Whole numbers, dates and timestamps have differences with constants. Values of other types are compared only (c

@@ -1,17 +1,17 @@
 """Which queries over queries may run on several shards, and by which keys: derived rows stay in the shard that makes
 them.
 
-Answer   `placed_chain` looks at queries that derived streams tie together. A *thread* is one key through all of them:
-         an expression per reference, such that rows that have to meet have equal values, and rows of a derived stream
-         are made where its readers look:
+Answer   `placed_chain` places queries that read each other's derived streams. A *thread* is one key through all of
+         them: an expression per reference. Rows that have to meet have equal values, and rows of a derived stream are
+         made in the shard that reads them:
 
              CREATE STREAM d AS SELECT a.k, … FROM a, b WHERE a.k = b.k        a by a.k, b by b.k   ─►   d by d.k
              SELECT d.k, count(*) FROM d GROUP BY d.k, d.x                      d by d.k
 
          All threads together are the key by which the rows from outside are placed. A derived stream that only selects,
          unions and aggregates in parts read needs no key: each row is a matter of its own.
-Limits   One axis, and no row is sent twice. Where there is no thread, `Misfit` says why, and the queries run in one
-         shard.
+Limits   One axis, and no row is sent twice. Without a thread a `Misfit` with the reason is raised, and the queries run
+         in one shard.
 """
 
 from __future__ import annotations

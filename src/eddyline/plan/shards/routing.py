@@ -27,7 +27,7 @@ Keys = tuple[ColumnRef, ...]
 Hashes = npt.NDArray[np.int64]
 Shards = npt.NDArray[np.int64]
 
-#: A row's routes travel as the bits of one uint64. The last bit says which shard keeps the books for the row.
+#: A row's routes travel as the bits of one uint64. The last bit is set in the shard that counts the row.
 HOME_BIT = 63
 ROUTES_PER_STREAM = HOME_BIT
 

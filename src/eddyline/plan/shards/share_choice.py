@@ -67,7 +67,7 @@ def chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> t
     if not query.is_aggregate or isinstance(query, BoundTemplate):
         return axes, False, ""
     cut = chosen(merged=True)
-    # Rows of one moment are in one bucket of time: cutting by it spreads nothing.
+    # Rows of one instant are in one bucket of time: cutting by it spreads nothing.
     spread = [axis for axis in axes if not all(_is_bucket(key) for keys in axis.keys.values() for key in keys)]
     if load(cut, rates) >= load(spread, rates) * (1 - 1e-9):
         return axes, False, ""

@@ -1,9 +1,9 @@
 """How rows find shards: one common key, or a hypercube of shares.
 
 Answer   The shards are seen as a grid. Every axis of the grid belongs to a class of keys that a query holds equal, and
-         has a share: the number of slices along it. A row of a reference knows its slice on the axes that its keys
-         stand on and goes to every slice of the others, so the rows of one combination meet in exactly one cell. The
-         shares are the integers that give a shard the fewest rows, given the rates of the streams.
+         has a share: the number of slices along it. The keys of a row give its slice on their axes; on the other axes
+         the row goes to every slice. So the rows of one combination meet in exactly one cell. The shares are the
+         integers that give a shard the fewest rows, given the rates of the streams.
 
              A.x = B.x AND B.y = C.y, six shards, x in 2 slices, y in 3
 
@@ -14,9 +14,9 @@ Answer   The shards are seen as a grid. Every axis of the grid belongs to a clas
 
          One key common to all references is the grid with a single axis, and nothing is sent twice. A reference
          without any key (a filter, a cross product, an inequality) gets an axis of its own, cut by row number.
-         An aggregate is cut along axes that its groups determine, so that each group lives in one cell; or, where that
-         leaves a shard fewer rows and `whole_because` knows no reason against it, like the join below it: every cell
-         then keeps a part of each group, and the parts are merged when its bucket closes.
+         An aggregate is cut along axes that its groups determine, so that each group lives in one cell. Where a shard
+         has fewer rows so, and `whole_because` gives no reason against it, the aggregate is cut like the join below it:
+         every cell then keeps a part of each group, and the parts are merged when its bucket closes.
          Queries over derived streams are cut by one key that goes through all of them (`chains.py`), or in several
          steps (`steps.py`), or they are whole in one shard.
          A template is cut by its whole grouping key, and its streams of requests go to every cell: each answers from

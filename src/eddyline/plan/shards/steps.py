@@ -125,7 +125,7 @@ def _routed(part: BoundQuery, made: Mapping[str, set[int]], rates: Rates, shards
 
 
 def _is_cut(routing: Routing) -> bool:
-    """Whether rows of one moment are in several shards: those of one bucket of time are not."""
+    """Whether rows of one instant are in several shards: those of one bucket of time are not."""
     cut = [key for axis in routing.axes if axis.share > 1 for keys in axis.keys.values() for key in keys]
     return routing.cells > 1 and not (cut and all(map(is_bucket, cut)))
 
