@@ -93,6 +93,10 @@ class WaitingRows:
     def __len__(self) -> int:
         return sum(len(c) for c in self.chunks)
 
+    def from_on(self, instant: int) -> int:
+        """How many rows wait that are not before an instant."""
+        return sum(len(chunk) - int(chunk.ts.searchsorted(instant)) for chunk in self.chunks)
+
     def receive(self, chunk: Waiting | None, census: tuple[Ints, Ints] | None, frontier: int | None) -> None:
         """What arrived in an epoch, with the frontier as it stood when the epoch began: rows below it are left out."""
         if chunk is not None and frontier is not None:

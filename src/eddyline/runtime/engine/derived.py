@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,8 +30,10 @@ from eddyline.operators.promises.covering import alike
 from eddyline.operators.stream.intake import DerivedIntake
 from eddyline.runtime.engine.epoch import Arrival, Epoch, Outcome, punctuations_of
 from eddyline.runtime.engine.newest import ordering_columns
+from eddyline.runtime.engine.standing.query import StandingQuery
 from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.united import United
+from eddyline.runtime.engine.units.joins import until
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
@@ -140,12 +143,9 @@ class DerivedStreams:
             made = made if routes.has_readers(stream) else []
             # Those that read the rows where they are made have no route.
             here = np.uint64(0)
-        rows = [as_rows(table, intake.stream) for _, table in made]
-        table = pa.concat_tables(rows).combine_chunks() if rows else intake.stream.schema.arrow.empty_table()
-        bits = None if here is None else np.full(len(table), here)
         announced = {maker: outcome.results.pop(punctuations_of(maker), ()) for maker in self.makers[stream]}
         records = [] if intake.stream.unnests else _promises(self._finished(intake.stream, announced), intake.stream)
-        self.pipeline.take(stream, Arrival(table, routes=bits, records=tuple(records)), self.pipeline.fronts(), outcome)
+        self._take(intake.stream, [table for _, table in made], here, records, outcome)
         frontiers = [self.pipeline.timeline_of(maker).frontier for maker in self.makers[stream]]
         known = [frontier for frontier in frontiers if frontier is not None]
         if epoch.closing and known:
@@ -155,6 +155,72 @@ class DerivedStreams:
         if stream in self.pipeline.gating.gates:
             self.pipeline.gating.arrive()
             self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
+
+    def pass_on(self, queries: Iterable[StandingQuery], upto: int, outcome: Outcome) -> None:
+        """Queries have given their combinations before an instant: where they have made many results, the queries that
+        read these work on them in the middle of the epoch."""
+        for query in queries:
+            if query.query.feeds is None or not self._is_many(outcome.results[query.name]):
+                continue
+            reader = self._reader_within(query, query.query.feeds)
+            if reader is not None and (reader.frontier is None or upto > reader.frontier):
+                self._pass_on(query, query.query.feeds, reader, upto, outcome)
+
+    def _is_many(self, results: Iterable[pa.Table]) -> bool:
+        return sum(len(table) for table in results) >= self.pipeline.settings.tuning.results_held
+
+    def _reader_within(self, query: StandingQuery, stream: Stream) -> Timeline | None:
+        """The timeline that may work on results of a query in the middle of an epoch: it alone reads them, and what
+        it answers is the same however often it works. None: there is no such timeline."""
+        pipeline, routes = self.pipeline, self.pipeline.routes
+        if (
+            not query.advances_within
+            or query.propagation is not None
+            or len(stream.makers) > 1
+            or stream.name in pipeline.gating.gates
+            or not routes.makes(query.name)
+            or routes.hands_on(stream.name)
+        ):
+            return None
+        found = [timeline for streams, timeline in pipeline.timelines.items() if stream.name in streams]
+        if len(found) != 1 or found[0].reads != {stream.name} or found[0].follows:
+            return None
+        return found[0] if all(unit.steps_within for unit in pipeline.units.get(found[0].reads, [])) else None
+
+    def _pass_on(self, query: StandingQuery, stream: Stream, reader: Timeline, upto: int, outcome: Outcome) -> None:
+        pipeline, handout = self.pipeline, self.pipeline.handout
+        came = partial(pipeline.timeline_of(query.name).came_before, upto)
+        made = query.advance(upto, False, pipeline.issues, came)
+        handout.hold(sum(len(table) for table in made))
+        tables = [*outcome.results[query.name], *(made if query.stop is None else until(query.stop, made))]
+        outcome.results[query.name] = []
+        queue = reader.queues[stream.name]
+        waited = len(queue)
+        self._take(stream, tables, None, (), outcome)
+        intake = pipeline.intakes[stream.name]
+        assert isinstance(intake, DerivedIntake)
+        intake.move(upto)
+        reader.move(pipeline.intakes, Epoch({}))
+        pipeline.supplies[stream.name].begin(pipeline.fronts(), pipeline.queues_of)
+        # Rows of the instant itself wait: more of them may come.
+        handout.let_go(sum(len(table) for table in tables) + waited - queue.from_on(upto))
+        with handout.aside():
+            pipeline.work(reader, False, outcome)
+
+    def _take(
+        self,
+        stream: Stream,
+        tables: Iterable[pa.Table],
+        route: np.uint64 | None,
+        records: Iterable[Records],
+        outcome: Outcome,
+    ) -> None:
+        """Results become rows of a stream, which some route or all send here."""
+        rows = [as_rows(table, stream) for table in tables]
+        table = pa.concat_tables(rows).combine_chunks() if rows else stream.schema.arrow.empty_table()
+        bits = None if route is None else np.full(len(table), route)
+        arrival = Arrival(table, routes=bits, records=tuple(records))
+        self.pipeline.take(stream.name, arrival, self.pipeline.fronts(), outcome)
 
     def _hand_on(self, stream: Stream, made: Iterable[tuple[str, pa.Table]], outcome: Outcome) -> None:
         """Rows for other pipelines, each maker's alone: what orders them among those of other pipelines goes along."""

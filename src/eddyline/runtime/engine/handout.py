@@ -12,7 +12,8 @@ Limits   Where no callback takes results before the epoch ends, groups are worke
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -60,6 +61,9 @@ class HandOut:
         #: Called with the outcome when it holds many results: takes out those that may leave, and returns how many rows
         #: these have.
         self.leave: Callable[[Outcome], int] | None = None
+        #: Called with queries and an instant, when they have given their combinations before it: their results before it
+        #: may go to queries that read them.
+        self.pass_on: Callable[[Iterable[StandingQuery], int, Outcome], None] = lambda *_: None
         #: Queries with a row that makes very many results. When its slice is done, `warn` is called with the query and
         #: the warning.
         self.crowds: list[Crowd] = []
@@ -132,8 +136,10 @@ class HandOut:
 
     def deliver(self, group: JoinGroup, members: Members, join_slice: JoinSlice, ranks: range, outcome: Outcome) -> int:
         """Run a group over a slice's new rows and hand out what it makes; returns how many combinations that are."""
+        # Those of a slice in whose middle this one is worked off have more results to come.
+        others = len(self.crowds)
         made = self._deliver(group, members, join_slice, ranks, outcome)
-        while self.crowds:
+        while len(self.crowds) > others:
             crowd = self.crowds.pop()
             whose = self.whose(crowd.lowered.query)
             text = crowd.told(whose)
@@ -169,6 +175,7 @@ class HandOut:
             for query in members.values():
                 self._hand(query, rows, outcome)
             made += len(rows)
+            self.pass_on(members.values(), int(rows.clock[-1]), outcome)
             self.part_with(outcome)
         self._worked(group)
         return made
@@ -183,10 +190,23 @@ class HandOut:
     def _note_held(self, under_way: int) -> None:
         self.peak_held = max(self.peak_held, self.held + under_way)
 
+    def let_go(self, rows: int) -> None:
+        """The outcome has rows of results no longer."""
+        self.held -= rows
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Another timeline releases rows within; what is known of those of the timeline at hand is kept."""
+        with ExitStack() as kept:
+            for known in (self.places, self.responses):
+                if known is not None:
+                    kept.enter_context(known.kept())
+            yield
+
     def part_with(self, outcome: Outcome) -> None:
         """Many results leave before the epoch is done; of few the outcome is the only place."""
         if self.leave is not None and self.held >= self.tuning.results_held:
-            self.held -= self.leave(outcome)
+            self.let_go(self.leave(outcome))
 
     def _reads(self, members: Members) -> frozenset[int] | None:
         """The references whose rows some of these queries look at; None: all."""

@@ -15,7 +15,8 @@ Reading  docs/semantics.md, "Time and order"
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,13 @@ class NewestPlaces:
                 at = np.full(total, -1)
                 at[mine] = np.arange(len(mine))
                 self._sequences[name] = (at, rows.table.column(stream.sequence))
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Rows that are noted within are forgotten, and those before are known again."""
+        before = self._first, self._places, self._sequences
+        yield
+        self._first, self._places, self._sequences = before
 
     def placed(self, table: pa.Table, ranks: Ints) -> pa.Table:
         """Results with the places of their newest rows."""

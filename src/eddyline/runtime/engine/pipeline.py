@@ -80,12 +80,16 @@ class Pipeline:
         self.epochs = 0
         self.peak_rows = 0
         self.peak_bytes = 0
+        #: Of the epoch at hand: the units, by the streams that they read, and what stores and units hold.
+        self.units: dict[frozenset[str], list[Unit]] = {}
+        self._held = _Held([])
         self.gating = Gating(self)
         self.kinds = Kinds(self)
         self.versions = TableVersions(self)
         self.planner = Planner(self)
         self.derived = DerivedStreams(self)
         self.handout.whose = self.derived.whose
+        self.handout.pass_on = self.derived.pass_on
         self.spilling = Spilling(self)
         self.triggers = PipelineTriggers(self)
         for stream in sorted(streams, key=lambda s: s.position):
@@ -279,22 +283,19 @@ class Pipeline:
         for timeline in levels[0].timelines:
             timeline.move(self.intakes, epoch)
         self.gating.release(epoch, before, outcome)
-        units: dict[frozenset[str], list[Unit]] = {}
+        self.units = {}
         for unit in self.kinds.units():
-            units.setdefault(unit.streams, []).append(unit)
-        held = _Held([*(state.store for state in self.stores()), *chain(*units.values())])
+            self.units.setdefault(unit.streams, []).append(unit)
+        self._held = _Held([*(state.store for state in self.stores()), *chain(*self.units.values())])
         for level in levels:
             for timeline in level.timelines if level is not levels[0] else ():
                 # The streams that it reads have come further in this epoch.
                 timeline.move(self.intakes, epoch)
             fronts = self.fronts()
             for supply in self.supplies.values():
-                supply.begin(fronts, self._queues)
+                supply.begin(fronts, self.queues_of)
             for timeline in level.timelines:
-                mine = units.get(timeline.reads, [])
-                worked_on: list[Store | Unit] = [*(self.supplies[name].state.store for name in timeline.reads), *mine]
-                timeline.step(mine, epoch.closing, outcome, partial(self._note_peak, held, worked_on))
-                held.count(worked_on)
+                self.work(timeline, epoch.closing, outcome)
             for stream in level.made:
                 self.derived.hand_over(stream, epoch, outcome)
         while passed := [n for n in self.stopping if self._has_passed(n)]:
@@ -312,6 +313,13 @@ class Pipeline:
         outcome.frontiers = self.fronts()
         outcome.waiting = self.waiting
         return outcome
+
+    def work(self, timeline: Timeline, closing: bool, outcome: Outcome) -> None:
+        """A timeline, whose frontier has moved, works on what lies below it."""
+        mine = self.units.get(timeline.reads, [])
+        worked_on: list[Store | Unit] = [*(self.supplies[name].state.store for name in timeline.reads), *mine]
+        timeline.step(mine, closing, outcome, partial(self._note_peak, self._held, worked_on))
+        self._held.count(worked_on)
 
     def _leave(self, outcome: Outcome) -> int:
         """Results that no other query reads leave the outcome; how many rows they have."""
@@ -383,7 +391,7 @@ class Pipeline:
         if moved is not None:
             make_room(self, self.supplies[name], moved)
 
-    def _queues(self, stream: str) -> list[WaitingRows]:
+    def queues_of(self, stream: str) -> list[WaitingRows]:
         """The queues of the timelines that follow a stream."""
         return [timeline.queues[stream] for timeline in self.timelines.values() if stream in timeline.queues]
 

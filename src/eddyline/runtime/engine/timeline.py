@@ -238,6 +238,11 @@ class Timeline:
         times = self._released[source].times if source in self._released else np.empty(0, np.int64)
         return self.queues[source].released - len(times), times
 
+    def came_before(self, instant: int, source: str) -> tuple[int, Ints]:
+        """The same, of those released in it the ones before an instant."""
+        rows, times = self._came(source)
+        return rows, times[: times.searchsorted(instant)]
+
     def _purge(self, units: list[Unit], now: int, rank: int) -> None:
         """Rows still to come are at or after `now` and `rank`; what none of them can meet is forgotten."""
         for supply, reader in self._reading:

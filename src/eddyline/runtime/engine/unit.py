@@ -147,6 +147,10 @@ class Unit(Protocol):
     def held(self) -> tuple[int, int]:
         """Rows and bytes of its own stores now."""
 
+    @property
+    def steps_within(self) -> bool:
+        """Whether its timeline may work several times in an epoch: its results are the same."""
+
     def in_portions(self, rows: int) -> bool:
         """Whether the results of `rows` rows leave in portions while a slice is worked off."""
 

@@ -15,7 +15,8 @@ Limits   Joins and filters without aggregates: an aggregate's change has no newe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -211,6 +212,13 @@ class Responses:
         places = changes(began)
         self._instants, self._instant_of = np.unique(began[places], return_inverse=True)
         self._changes = (places + first) << POSITION_BITS
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Rows that are released within are forgotten, and those before are known again."""
+        before = self._changes, self._instants, self._instant_of
+        yield
+        self._changes, self._instants, self._instant_of = before
 
     def forget(self, stream: str, lowest: int) -> None:
         """No row of the stream with a smaller arrival number waits any longer."""

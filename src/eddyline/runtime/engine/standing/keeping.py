@@ -70,6 +70,8 @@ class KeepingQuery(SelectQuery):
                 self.pushed[position] = PushedOut(
                     window.columns, [types[name] for name in window.columns], window.count
                 )
+        # Punctuations take effect at the end of an epoch, at instants within it.
+        self.advances_within = not self.partners
         self._condition = compile_predicate(conjunction(self.keeping.conditions)) if self.keeping.conditions else None
         self.watch = self._see
         self._run, self._version = uuid4().hex[:8], 0

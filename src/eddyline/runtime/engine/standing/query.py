@@ -74,6 +74,8 @@ class StandingQuery(StandingBase):
     is_timed = False
     #: Whether it may get the combinations of one newest row in several calls.
     takes_parts = True
+    #: Whether it may advance to an instant in the middle of an epoch, when it has got all combinations before it.
+    advances_within = False
     #: The references whose rows it looks at in combinations; None: all.
     reads: frozenset[int] | None = None
 
@@ -196,6 +198,7 @@ class SelectQuery(RowsQuery):
     """A join without aggregates."""
 
     projection: Projection
+    advances_within = True
 
     def __init__(self, given: Registration) -> None:
         super().__init__(given)

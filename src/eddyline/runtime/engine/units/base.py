@@ -25,6 +25,8 @@ U = TypeVar("U", bound=Unit)
 
 
 class UnitBase:
+    steps_within = False
+
     def purge(self, now: int) -> None:
         """No row is kept here: stores keep what ports ask for."""
 

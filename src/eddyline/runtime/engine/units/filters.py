@@ -87,6 +87,8 @@ class FilterQuery(StandingBase):
 
 
 class FilterUnit(UnitBase):
+    steps_within = True
+
     def __init__(self, kind: FilterKind, stream: str, key: str, uses_zones: bool) -> None:
         self.kind = kind
         self.pipeline = pipeline = kind.pipeline

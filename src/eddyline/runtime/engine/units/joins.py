@@ -124,6 +124,10 @@ class JoinUnit:
             size += kept.store.nbytes
         return rows, size
 
+    @property
+    def steps_within(self) -> bool:
+        return all(query.advances_within for query in self.members.values())
+
     def in_portions(self, rows: int) -> bool:
         return self.kind.pipeline.handout.by_strips({self.group: self.members}, rows)
 
