@@ -127,6 +127,88 @@ def test_an_epoch_holds_few_of_its_results_at_once(tmp_path: Path) -> None:
     assert held[2_000] <= 4 * 2_000 < 400 * 400 <= held[1 << 40]
 
 
+#: Queries over queries, each with the statements before it.
+OVER_QUERIES = {
+    "left": ("", "SELECT a.v, b.v AS w FROM a [RANGE 1 HOUR] LEFT JOIN b [RANGE 1 HOUR] ON a.k = b.k"),
+    "full": (
+        "",
+        "SELECT a.v, b.v AS w FROM a [RANGE 10 MILLISECONDS] FULL JOIN b [RANGE 1 SECOND] ON a.k = b.k AND a.v % 7 < b.v % 5",
+    ),
+    "rows": (
+        "",
+        "SELECT a.v, b.v AS w FROM a [ROWS 20] FULL JOIN b [PARTITION BY k ROWS 100] ON a.k = b.k AND a.v % 7 <> b.v % 5",
+    ),
+    "share off": (
+        "SET share = 'off'",
+        "SELECT a.v, b.v AS w FROM a [RANGE 1 HOUR] LEFT JOIN b [RANGE 1 HOUR] ON a.k = b.k WHERE a.v > 3",
+    ),
+    "subquery": ("", "SELECT x.v + 1 AS w FROM (SELECT a.v FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k) x"),
+    "stream": (
+        "CREATE STREAM d AS SELECT a.v FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k;"
+        "CREATE STREAM e AS SELECT v FROM d WHERE v > 2",
+        "SELECT v FROM e WHERE v <> 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVER_QUERIES)
+def test_an_epoch_holds_few_results_that_other_queries_read(name: str) -> None:
+    """The same results in the same order, too."""
+    script, sql = OVER_QUERIES[name]
+    held, found = [], []
+    for most in (1_000, 1 << 40):
+        session = opened(Tuning(results_held=most), keep_results=False)
+        session.execute(script)
+        session.query("q", sql)
+        session.on_results("q", (tables := []).append)
+        for stream, offset in (("a", 0), ("b", 500)):
+            ts = pa.array(np.arange(300) * 1_000 + offset, pa.timestamp("us"))
+            session.push(stream, pa.table({"k": np.ones(300, np.int64), "v": np.arange(300), "ts": ts}))
+        session.run(once=True)
+        held.append(session.stats()["results_held"])
+        found.append(pa.concat_tables(tables).combine_chunks())
+    assert found[0].equals(found[1]) and len(found[0]) > 6_000
+    assert held[0] <= 5_000 < len(found[0]) <= held[1], held
+
+
+def test_results_of_one_instant_wait_for_each_other() -> None:
+    """Rows without a partner of that instant come after them, whatever the pieces."""
+    found = []
+    for most in (10, 1 << 40):
+        session = opened(Tuning(results_held=most))
+        query = session.query("q", "SELECT a.v, b.v AS w FROM a [RANGE 1 MICROSECOND] FULL JOIN b [RANGE 1 MICROSECOND] ON a.k = b.k")
+        for stream, key in (("a", 2), ("b", 3)):
+            rows = np.arange(90)
+            ts = pa.array(rows // 30, pa.timestamp("us"))
+            session.push(stream, pa.table({"k": np.where(rows % 3, 1, key), "v": rows, "ts": ts}))
+        session.run(once=True)
+        found.append(query.table().combine_chunks())
+    assert found[0].equals(found[1])
+    pairs = [None not in row[:2] for row in zip(*found[0].to_pydict().values(), strict=True)]
+    instants = found[0].column("_ts").to_pylist()
+    # At each later instant all pairs, then the rows of the instant before.
+    for instant in sorted({*instants})[1:]:
+        kinds = [pair for pair, ts in zip(pairs, instants, strict=True) if ts == instant]
+        assert kinds == sorted(kinds, reverse=True) and {*kinds} == {True, False}
+
+
+def test_a_dropped_query_over_many_results_gets_those_up_to_its_end() -> None:
+    found = []
+    for most in (100, 1 << 40):
+        session = opened(Tuning(results_held=most))
+        query = session.query("q", OVER_QUERIES["left"][1])
+        for epoch in range(2):
+            for stream in "ab":
+                ts = pa.array(np.arange(60) * 1_000 + epoch * 60_000, pa.timestamp("us"))
+                session.push(stream, pa.table({"k": np.ones(60, np.int64), "v": np.arange(60), "ts": ts}))
+            session.step()
+            if not epoch:
+                session.drop("q")
+        session.run(once=True)
+        found.append(query.table().combine_chunks())
+    assert found[0].equals(found[1]) and len(found[0])
+
+
 def test_results_that_are_released_window_by_window_are_cut_and_counted() -> None:
     session = opened(Tuning(results_held=2_000), keep_results=False)
     sizes: dict[str, list[int]] = {"q1": [], "q2": []}

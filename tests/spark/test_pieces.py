@@ -21,14 +21,19 @@ CREATE QUERY q AS SELECT a.k, a.v, b.v AS w FROM a [RANGE 1 HOUR], b [RANGE 1 HO
 CREATE QUERY n AS SELECT a.k, COUNT(*) AS n FROM a [RANGE 1 HOUR], b [RANGE 1 HOUR] WHERE a.k = b.k GROUP BY a.k EMIT EVERY 1 SECOND;
 CREATE QUERY even AS SELECT v FROM a WHERE v % 2 = 0;
 """
+STREAMS = SCRIPT.split("CREATE QUERY", 1)[0]
+OUTER = (
+    STREAMS
+    + "CREATE QUERY q AS SELECT a.k, a.v, b.v AS w FROM a [RANGE 1 HOUR] LEFT JOIN b [RANGE 1 HOUR] ON a.k = b.k;"
+)
 ROWS = 120
 
 
 def run(
-    folder: Path, shards: int, settings: Settings, crashes: float = 0.0
+    folder: Path, shards: int, settings: Settings, crashes: float = 0.0, script: str = SCRIPT
 ) -> tuple[dict[str, list[tuple[object, ...]]], int]:
     """The results of each query, and the most result rows that a shard has held."""
-    job = Simulated(SCRIPT, str(folder), shards, Random(5), forgetful=0.4 if crashes else 0.0, settings=settings)
+    job = Simulated(script, str(folder), shards, Random(5), forgetful=0.4 if crashes else 0.0, settings=settings)
     for begin in (0, ROWS // 2):
         number = np.arange(begin, begin + ROWS // 2)
         tables = {
@@ -59,6 +64,16 @@ def test_shards_stage_results_in_pieces(shards: int, tmp_path: Path, caplog: pyt
         and "query q: one row of stream " in said[0]
         and "with k = 1 makes 61 results; most_results is 60" in said[0]
     )
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("crashes", [0.0, 0.5])
+def test_shards_stage_results_of_outer_joins_in_pieces(shards: int, crashes: float, tmp_path: Path) -> None:
+    plain, whole = run(tmp_path / "whole", shards, Settings(), script=OUTER)
+    tiny, held = run(tmp_path / "tiny", shards, Settings(tuning=Tuning(results_held=50)), crashes, OUTER)
+    assert plain == tiny and len(plain["q"]) > 5_000
+    # Beside the pieces those of the newest instant wait.
+    assert held <= 6 * 50 + ROWS < whole
 
 
 def test_batches_that_run_again_send_every_result_once(tmp_path: Path) -> None:

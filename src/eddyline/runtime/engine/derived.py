@@ -3,7 +3,8 @@
 Answer   `DerivedStreams.levels` orders the timelines, so that a query runs after those that make what it reads: a chain
          of queries answers in one epoch. `DerivedStreams.hand_over` takes the results of the queries that make a stream
          out of the outcome and gives them to the stream's readers, in order. The stream has then come as far as the
-         slowest of these queries. Values that all its makers have finished (`propagate`) are punctuations of the
+         slowest of these queries. `feed_readers` does the same with many results in the middle of an epoch, where the
+         answers of the readers do not depend on it. Values that all its makers have finished (`propagate`) are punctuations of the
          stream.
 State    Per derived stream its makers, and values that some of them have finished (`united.py`).
 Limits   A derived stream exists while a maker or a reader does.
@@ -156,7 +157,7 @@ class DerivedStreams:
             self.pipeline.gating.arrive()
             self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
 
-    def pass_on(self, queries: Iterable[StandingQuery], upto: int, outcome: Outcome) -> None:
+    def feed_readers(self, queries: Iterable[StandingQuery], upto: int, outcome: Outcome) -> None:
         """Queries have given their combinations before an instant: where they have made many results, the queries that
         read these work on them in the middle of the epoch."""
         for query in queries:
@@ -164,7 +165,7 @@ class DerivedStreams:
                 continue
             reader = self._reader_within(query, query.query.feeds)
             if reader is not None and (reader.frontier is None or upto > reader.frontier):
-                self._pass_on(query, query.query.feeds, reader, upto, outcome)
+                self._feed(query, query.query.feeds, reader, upto, outcome)
 
     def _is_many(self, results: Iterable[pa.Table]) -> bool:
         return sum(len(table) for table in results) >= self.pipeline.settings.tuning.results_held
@@ -187,7 +188,7 @@ class DerivedStreams:
             return None
         return found[0] if all(unit.steps_within for unit in pipeline.units.get(found[0].reads, [])) else None
 
-    def _pass_on(self, query: StandingQuery, stream: Stream, reader: Timeline, upto: int, outcome: Outcome) -> None:
+    def _feed(self, query: StandingQuery, stream: Stream, reader: Timeline, upto: int, outcome: Outcome) -> None:
         pipeline, handout = self.pipeline, self.pipeline.handout
         came = partial(pipeline.timeline_of(query.name).came_before, upto)
         made = query.advance(upto, False, pipeline.issues, came)

@@ -63,7 +63,7 @@ class HandOut:
         self.leave: Callable[[Outcome], int] | None = None
         #: Called with queries and an instant, when they have given their combinations before it: their results before it
         #: may go to queries that read them.
-        self.pass_on: Callable[[Iterable[StandingQuery], int, Outcome], None] = lambda *_: None
+        self.feed_readers: Callable[[Iterable[StandingQuery], int, Outcome], None] = lambda *_: None
         #: Queries with a row that makes very many results. When its slice is done, `warn` is called with the query and
         #: the warning.
         self.crowds: list[Crowd] = []
@@ -175,7 +175,7 @@ class HandOut:
             for query in members.values():
                 self._hand(query, rows, outcome)
             made += len(rows)
-            self.pass_on(members.values(), int(rows.clock[-1]), outcome)
+            self.feed_readers(members.values(), int(rows.clock[-1]), outcome)
             self.part_with(outcome)
         self._worked(group)
         return made

@@ -89,7 +89,7 @@ class Pipeline:
         self.planner = Planner(self)
         self.derived = DerivedStreams(self)
         self.handout.whose = self.derived.whose
-        self.handout.pass_on = self.derived.pass_on
+        self.handout.feed_readers = self.derived.feed_readers
         self.spilling = Spilling(self)
         self.triggers = PipelineTriggers(self)
         for stream in sorted(streams, key=lambda s: s.position):

@@ -126,7 +126,7 @@ class JoinUnit:
 
     @property
     def steps_within(self) -> bool:
-        return all(query.advances_within for query in self.members.values())
+        return all(query.advances_within and query.propagation is None for query in self.members.values())
 
     def in_portions(self, rows: int) -> bool:
         return self.kind.pipeline.handout.by_strips({self.group: self.members}, rows)
