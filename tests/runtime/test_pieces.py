@@ -176,7 +176,9 @@ def test_results_of_one_instant_wait_for_each_other() -> None:
     found = []
     for most in (10, 1 << 40):
         session = opened(Tuning(results_held=most))
-        query = session.query("q", "SELECT a.v, b.v AS w FROM a [RANGE 1 MICROSECOND] FULL JOIN b [RANGE 1 MICROSECOND] ON a.k = b.k")
+        query = session.query(
+            "q", "SELECT a.v, b.v AS w FROM a [RANGE 1 MICROSECOND] FULL JOIN b [RANGE 1 MICROSECOND] ON a.k = b.k"
+        )
         for stream, key in (("a", 2), ("b", 3)):
             rows = np.arange(90)
             ts = pa.array(rows // 30, pa.timestamp("us"))
