@@ -195,6 +195,22 @@ def test_an_empty_folder_is_finished_at_once(tmp_path):
     assert source.finished and source.read(1) is None
 
 
+def test_finished_reads_nothing_and_is_right_after_a_fetch(tmp_path):
+    pq.write_table(rows(0, 0), tmp_path / "a.parquet")
+    source = open_source(stream(tmp_path))
+    assert not source.finished and source.position()["files"] == 0
+    source.fetch()
+    assert source.finished and source.position()["files"] == 1
+    pq.write_table(rows(0, 3), tmp_path / "b.parquet")
+    source = open_source(stream(tmp_path))
+    source.fetch()
+    assert not source.finished and source.read(5).num_rows == 3
+    # A source that follows a folder never ends.
+    source = open_source(stream(tmp_path), follow=True)
+    source.fetch()
+    assert not source.finished and source.read(5).num_rows == 3 and not source.finished
+
+
 def test_options_are_checked_before_the_start(tmp_path):
     for options, message in [
         ({"format": "xml"}, "unknown format"),

@@ -33,7 +33,7 @@ STATES = [
     "planner.Planner.after_epoch",
     "delivery.Delivery.write",
     "checkpoint.Checkpoint.save",
-    "refreshing.EmbeddedRefreshing.look",
+    "refreshing.EmbeddedRefreshing.refresh",
     "spilling.Spilling.after_epoch",
     "reporter.Reporter.beat",
     "driver.EmbeddedDriver._rest",

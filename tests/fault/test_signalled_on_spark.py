@@ -28,7 +28,7 @@ STATES = [
     "settle.settled",
     "driver.SparkDriver._started",
     "roster.SparkRoster.begin",
-    "refreshing.SparkRefreshing.look",
+    "refreshing.SparkRefreshing.refresh",
     "idle.IdleWatch.look",
     "driver.SparkDriver._rest",
     "reporter.Reporter.beat",

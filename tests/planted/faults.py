@@ -254,7 +254,7 @@ FAULTS = (
     ),
     Fault(
         "a table that cannot be read ends the job",
-        "runtime/embedded/refreshing.py",
+        "runtime/driving/table_refreshing.py",
         "except (EddylineError, OSError) as problem:",
         "except EddylineError as problem:",
         ("runtime/test_embedded_parts.py",),

@@ -65,12 +65,12 @@ def test_a_table_is_read_again_when_its_period_is_over(tmp_path: Path) -> None:
     refreshing.begin(resumed=False)
     parquet.write_table(pa.table({"k": [1], "rate": [2.5]}), tmp_path / "rates.parquet")
     clock.advance(599)
-    assert not refreshing.look()
+    assert not refreshing.refresh()
     clock.advance(1)
-    assert refreshing.look()
+    assert refreshing.refresh()
     # The same rows are no change.
     clock.advance(600)
-    assert not refreshing.look()
+    assert not refreshing.refresh()
     session.stop()
 
 
@@ -79,7 +79,7 @@ def test_a_job_that_continues_reads_its_tables_at_once(tmp_path: Path) -> None:
     refreshing = EmbeddedRefreshing(session.driver.pipeline, MovedClock())
     parquet.write_table(pa.table({"k": [1], "rate": [2.5]}), tmp_path / "rates.parquet")
     refreshing.begin(resumed=True)
-    assert refreshing.look()
+    assert refreshing.refresh()
     session.stop()
 
 
@@ -95,8 +95,8 @@ def test_a_table_that_cannot_be_read_stays_as_it_was(
     def failing(*_: object) -> pa.Table:
         raise problem
 
-    monkeypatch.setattr("eddyline.runtime.embedded.refreshing.read_table", failing)
-    assert not refreshing.look()
+    monkeypatch.setattr("eddyline.runtime.driving.table_refreshing.read_table", failing)
+    assert not refreshing.refresh()
     assert pipeline.tables["rates"].equals(before)
     session.stop()
 

@@ -74,7 +74,7 @@ def test_a_query_with_another_routing_comes_and_goes(opened: Open) -> None:
     )
     pairs = [(a, b) for a in range(14) for b in range(14) if a % 2 == b % 2 and abs(a - b) <= 3]
     assert job.table("base").num_rows == len(pairs)
-    assert "by_v" not in job.driver.delivery.sinks and "by_v" not in job.driver.roster.layout.by_name
+    assert "by_v" not in job.driver.delivery.schemas and "by_v" not in job.driver.roster.layout.by_name
 
 
 def test_a_bad_record_is_refused_and_the_job_runs_on(opened: Open) -> None:
@@ -87,7 +87,7 @@ def test_a_bad_record_is_refused_and_the_job_runs_on(opened: Open) -> None:
     job.settle()
     assert sorted(job.folder.state()["refused"]) == ["0", "1", "2", "3"]
     assert set(job.listed()) == {"base"}
-    assert set(job.driver.delivery.sinks) == {"base"}
+    assert set(job.driver.delivery.schemas) == {"base"}
     both(job, 5, 9)
 
 

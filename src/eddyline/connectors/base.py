@@ -44,7 +44,7 @@ class Source(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Bounded, and everything has been read."""
+        """Bounded, and everything has been read, as far as is known without reading."""
 
     def read(self, max_rows: int) -> Chunk | None:
         """The next rows, at most `max_rows` (bad ones included); None: nothing is there at the moment."""
@@ -70,8 +70,20 @@ class LoggedSource(Source, Protocol):
 
 
 def is_logged(source: Source) -> TypeGuard[LoggedSource]:
-    """Whether a source is a `LoggedSource`; its class is looked at, since `finished` may read its first rows."""
-    return hasattr(type(source), "keep_log")
+    """Whether a source is a `LoggedSource`."""
+    return hasattr(source, "keep_log")
+
+
+class FetchingSource(Source, Protocol):
+    """A source that learns of its end only by reading."""
+
+    def fetch(self) -> None:
+        """Read the rows that the next `read` begins with, if it is bounded: `finished` is right after this."""
+
+
+def is_fetching(source: Source) -> TypeGuard[FetchingSource]:
+    """Whether a source is a `FetchingSource`."""
+    return hasattr(source, "fetch")
 
 
 class ContinuedSource(Source, Protocol):
@@ -83,7 +95,7 @@ class ContinuedSource(Source, Protocol):
 
 def is_continued(source: Source) -> TypeGuard[ContinuedSource]:
     """Whether a source is a `ContinuedSource`."""
-    return hasattr(type(source), "go_on")
+    return hasattr(source, "go_on")
 
 
 class Sink(Protocol):

@@ -203,9 +203,11 @@ class FileSource:
 
     @property
     def finished(self) -> bool:
-        if self.bounded and self._rest is None:
+        return self.bounded and self._rest is None and not self._waiting
+
+    def fetch(self) -> None:
+        if self.bounded:
             self._fill()
-        return self.bounded and self._rest is None
 
     def read(self, max_rows: int) -> Chunk | None:
         rows: list[pa.Table] = []

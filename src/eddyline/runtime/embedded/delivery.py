@@ -10,39 +10,24 @@ State    The open sinks, and the outbox, which says when results become files. `
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.results.dead_letter import DeadLetters
-from eddyline.connectors.results.marked import MarkedSink, with_punctuations
 from eddyline.connectors.results.outbox import Outbox
-from eddyline.connectors.results.sinks import AllSink, CallbackSink, ParquetSink, hand_over_problem, open_sink
+from eddyline.connectors.results.sinks import AllSink, CallbackSink, hand_over_problem, open_sink
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.filter_group import Bundle
-from eddyline.runtime.engine.epoch import Outcome, punctuations_of, results_of
+from eddyline.runtime.driving.query_sinks import QuerySinks
+from eddyline.runtime.engine.epoch import Outcome
 
-DEAD_LETTER = "_dead_letter"
 
-
-class Delivery:
+class Delivery(QuerySinks):
     def __init__(self, out: str | None = None, outbox: Outbox | None = None) -> None:
-        self.out = out
-        self.outbox = outbox or Outbox()
-        self.sinks: dict[str, list[Sink]] = {}
-        self._schemas: dict[str, pa.Schema] = {}
-        self.shared: dict[str, AllSink] = {}
-        #: Query -> its sinks with results and punctuations of results.
-        self.marked: dict[str, list[MarkedSink]] = {}
-        #: Sinks of CREATE SINK, by name; of one FOR ALL, or with punctuations, the sink behind it.
-        self.declared: dict[str, Sink] = {}
-        self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
-        #: Dead rows are kept in memory only where a session asks for them.
-        self.kept_dead: dict[str, list[pa.Table]] | None = None
+        super().__init__(out, outbox or Outbox(), lambda sink: open_sink(sink.options, sink.name))
         #: Queries with a callback or a kept result in this process, which gets results as soon as they are there.
         self.listening: set[str] = set()
         #: Tables of this epoch that callbacks have had already.
@@ -52,64 +37,33 @@ class Delivery:
         self,
         name: str,
         schema: pa.Schema,
-        declared: Iterable[DeclaredSink],
+        declared: Iterable[DeclaredSink] = (),
         own: Iterable[Sink] = (),
         files: bool = True,
     ) -> None:
-        """A query's results go to `--out` unless `files` is off, to its declared sinks, and to further ones."""
-        sinks: list[Sink] = [*own, *(marked.punctuations for marked in self.marked.get(results_of(name), ()))]
-        if self.out is not None and files:
-            sinks.append(ParquetSink(os.path.join(self.out, name)))
-            self.outbox.adopt(sinks[-1], f"out/{name}")
-        for sink in declared:
-            if sink.query is None:
-                if sink.name not in self.shared:
-                    self._open(sink)
-                    self.shared[sink.name] = AllSink(self.declared[sink.name])
-                self.shared[sink.name].add(name, schema)
-            else:
-                sinks.append(with_punctuations(self._open(sink), sink.options, self.marked.setdefault(name, [])))
-        for one in sinks:
-            one.open(schema)
-        if sinks:
-            self.sinks[name] = sinks
-            self._schemas[name] = schema
-        if any(isinstance(one, CallbackSink) for one in sinks):
-            self.listening.add(name)
+        super().add_query(name, schema, declared, own, files)
+        self._listen(name)
 
-    def _open(self, sink: DeclaredSink) -> Sink:
-        opened = self.declared[sink.name] = open_sink(sink.options, sink.name)
-        self.outbox.adopt(opened, f"sink/{sink.name}")
-        return opened
+    def share(self, shared: AllSink, name: str, schema: pa.Schema) -> list[Sink]:
+        """`_write_results` writes to all of `shared`."""
+        shared.add(name, schema)
+        return []
 
     def add_sink(self, name: str, sink: Sink, schema: pa.Schema) -> None:
-        """One more sink for a query."""
-        sink.open(schema)
-        self._schemas[name] = schema
-        self.sinks.setdefault(name, []).append(sink)
-        if isinstance(sink, CallbackSink):
-            self.listening.add(name)
+        super().add_sink(name, sink, schema)
+        self._listen(name)
 
-    def remove_sink(self, name: str, sink: Sink) -> None:
-        """A sink that `add_sink` brought gets nothing from here on."""
-        left = [one for one in self.sinks.get(name, ()) if one is not sink]
-        if left:
-            self.sinks[name] = left
-        else:
-            self.sinks.pop(name, None)
+    def _listen(self, name: str) -> None:
+        if any(isinstance(one, CallbackSink) for one in self.sinks.get(name, ())):
+            self.listening.add(name)
 
     def listens(self, names: Iterable[str]) -> bool:
         """Whether a callback takes results of these queries before their epoch ends."""
         return bool(self.listening) and not self.listening.isdisjoint(names)
 
     def drop_query(self, name: str) -> None:
-        if punctuations_of(name) in self.sinks:
-            self.drop_query(punctuations_of(name))
         self.listening.discard(name)
-        self.marked.pop(name, None)
-        self._schemas.pop(name, None)
-        for sink in self.sinks.pop(name, []):
-            sink.close()
+        super().drop_query(name)
 
     def drop_sink(self, name: str) -> None:
         """A declared sink gets nothing from here on; what it has is written."""
@@ -191,14 +145,10 @@ class Delivery:
 
     def _write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         self._write_results(epoch, outcome)
-        for marked in [marked for of_query in self.marked.values() for marked in of_query]:
-            marked.end_epoch()
+        self.end_marked()
         for name, tables in outcome.dead.items():
             for table in tables:
-                if self.dead is not None:
-                    self.dead.write(epoch, streams[name], table)
-                if self.kept_dead is not None:
-                    self.kept_dead.setdefault(name, []).append(table)
+                self.write_dead(epoch, streams[name], table)
 
     def _write_bundle(self, epoch: int, bundle: Bundle) -> None:
         if self.shared:
@@ -220,43 +170,18 @@ class Delivery:
         """A checkpoint of this epoch follows; with `last`, and then the run ends."""
         with _handing_over():
             self.outbox.flush(epoch, last=last)
-            for sink in self._all():
-                sink.flush(epoch)
-            if self.dead is not None:
-                self.dead.flush(epoch)
-
-    def resume_after(self, epoch: int, pending: Mapping[str, str] | None = None) -> None:
-        """Go back to the checkpoint of an epoch; one that cannot be read leaves the results as they are.
-
-        Args:
-            pending: the results in no file that the checkpoint names; None: it says nothing of them.
-        """
-        self.outbox.check(epoch, pending)
-        for sink in self._all():
-            sink.truncate_after(epoch)
-        if self.dead is not None:
-            self.dead.truncate_after(epoch)
-        self.outbox.recover(epoch, pending)
-
-    def close(self) -> None:
-        for sinks in self.sinks.values():
-            for sink in sinks:
-                sink.close()
-        for shared in self.shared.values():
-            shared.close()
-        if self.dead is not None:
-            self.dead.close()
+            self.flush_sinks(epoch)
 
     def go_on(self) -> None:
-        """After `close`: more results come."""
+        """After `close_sinks`: more results come."""
         for name, sinks in self.sinks.items():
             for sink in sinks:
-                sink.open(self._schemas[name])
+                sink.open(self.schemas[name])
         for shared in self.shared.values():
             shared.open_again()
 
-    def _all(self) -> Iterable[Sink | AllSink]:
-        return [*(sink for sinks in self.sinks.values() for sink in sinks), *self.shared.values()]
+    def all_sinks(self) -> list[Sink | AllSink]:
+        return [*super().all_sinks(), *self.shared.values()]
 
 
 @contextmanager

@@ -111,7 +111,7 @@ class EmbeddedDriver:
     def be_watched(self, reporter: Reporter) -> None:
         """Write reports between epochs."""
         self.reporter = reporter
-        self.roster.tail_of = reporter.tail
+        self.delivery.tail_of = reporter.tail
 
     def add_stream(self, stream: Stream, source: Source) -> None:
         self.pipeline.add_stream(stream)
@@ -289,9 +289,9 @@ class EmbeddedDriver:
             self.save()
             self.roster.announce()
             self.roster.fold()
-        if self.roster.asked is not None:
-            self.roster.asked.look()
-        if self.refreshing.look():
+        if self.roster.requests is not None:
+            self.roster.requests.answer_ready()
+        if self.refreshing.refresh():
             # After a crash the versions hold from the same instants.
             self.save()
 
@@ -363,11 +363,11 @@ class EmbeddedDriver:
     def _finish(self) -> None:
         if self.before_finish is not None:
             self.before_finish()
-        if self.roster.asked is not None:
-            self.roster.asked.end()
+        if self.roster.requests is not None:
+            self.roster.requests.end()
         self.save(last=True)
         self.roster.announce()
-        self.delivery.close()
+        self.delivery.close_sinks()
         for reader in self.readers.values():
             reader.source.close()
         self.pipeline.spilling.close()

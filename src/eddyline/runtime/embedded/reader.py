@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.connectors.base import Chunk, Source, is_logged
+from eddyline.connectors.base import Chunk, Source, is_fetching, is_logged
 from eddyline.connectors.future_rows import FutureWatch, limit_at, within
 from eddyline.connectors.memory import MemorySource
 from eddyline.kernels.order import leading
@@ -87,6 +87,7 @@ class StreamReader:
     def fill(self, rows: int) -> bool:
         """Read until `rows` rows are buffered or the source has no more; returns whether any row came."""
         came = False
+        self._fetch()
         while self.buffered < rows and not self.source.finished:
             before = self.source.position()
             chunk, limit = self._read(max(rows, _READ_ROWS))
@@ -115,7 +116,12 @@ class StreamReader:
             piece.records = [batch.shifted(-skip_good) for batch in chunk.records]
             self.pieces.append(piece)
             self.buffered += len(piece.ts)
+            self._fetch()
         return came
+
+    def _fetch(self) -> None:
+        if is_fetching(self.source):
+            self.source.fetch()
 
     def _read(self, rows: int) -> tuple[Chunk | None, int | None]:
         """The next rows of the source, and the last event time that they may have."""

@@ -1,48 +1,40 @@
 """Tables that are read again while an embedded job runs.
 
-Answer   `look` reads the tables that are due and gives them to the pipeline; a table that cannot be read stays as it
+Answer   `refresh` reads the tables that are due and gives them to the pipeline; a table that cannot be read stays as it
          was, and the report says so.
-State    When each table is due.
-Limits   It looks between two epochs; while no epoch runs there is no row that could meet another version.
+State    When each table is due (`TableRefreshing`).
+Limits   Called between two epochs; while no epoch runs there is no row that could meet another version.
 """
 
 from __future__ import annotations
 
-import logging
+import pyarrow as pa
 
-from eddyline.connectors.files.files import read_table
-from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock
+from eddyline.model.schema import Table
+from eddyline.runtime.driving.table_refreshing import TableRefreshing
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.table_versions import RefreshTimes
-
-log = logging.getLogger("eddyline.tables")
 
 
 class EmbeddedRefreshing:
     def __init__(self, pipeline: Pipeline, clock: Clock, checkpoint: Checkpoint | None = None) -> None:
-        self._checkpoint = checkpoint
         self._versions = pipeline.versions
-        self._due = RefreshTimes(clock)
+        self._tables = TableRefreshing(clock, lambda: None if checkpoint is None else checkpoint.marks)
 
     def begin(self, resumed: bool) -> None:
-        """A run begins; the tables of a job that continues were read by the run before."""
-        for known in self._versions.tables.values():
-            if resumed:
-                self._due.now(known.table)
-            else:
-                self._due.take(known.table)
+        self._tables.begin(self._changing(), resumed)
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Read what is due; whether a table has changed."""
-        changed = False
-        for name, known in self._versions.tables.items():
-            if self._due.take(known.table):
-                try:
-                    marks = None if self._checkpoint is None else self._checkpoint.marks
-                    changed |= self._versions.take(name, read_table(known.table, marks))
-                except (EddylineError, OSError) as problem:
-                    self._versions.fail(name, str(problem))
-                    log.warning("table %s is not read again: %s", name, problem)
-        return changed
+        return any(changed for _, changed in self._tables.read_due(self._changing(), self._take, self._fail))
+
+    def _changing(self) -> list[Table]:
+        return [known.table for known in self._versions.tables.values()]
+
+    def _take(self, table: Table, rows: pa.Table) -> bool:
+        return self._versions.take(table.name, rows)
+
+    def _fail(self, table: Table, problem: str) -> bool:
+        self._versions.fail(table.name, problem)
+        return False

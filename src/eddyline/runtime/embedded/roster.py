@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from eddyline.connectors.base import Sink
 from eddyline.errors import CheckpointProblem, UserError
 from eddyline.language import DeclaredSink, Job
 from eddyline.model.clock import WALL, Clock
@@ -23,13 +22,13 @@ from eddyline.model.query import BoundQuery, one_line
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundTemplate
 from eddyline.operators.join.port import LONG_AGO
-from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
+from eddyline.runtime.control.control import ControlFolder, apply_record, undo
 from eddyline.runtime.control.control_fold import Fold
 from eddyline.runtime.control.control_record import Record
+from eddyline.runtime.driving.query_sinks import SessionSinks
+from eddyline.runtime.driving.record_taking import RecordTaking
 from eddyline.runtime.embedded.delivery import Delivery
-from eddyline.runtime.engine.epoch import punctuations_of
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.unit import Standing
 from eddyline.runtime.figures.memory import without_collection
@@ -37,16 +36,12 @@ from eddyline.runtime.recovery.catalog_text import punctuation_text, written_cat
 from eddyline.runtime.recovery.snapshot import pass_on, saved_queries
 
 if TYPE_CHECKING:
-    from eddyline.runtime.embedded.asked import EmbeddedRequests
-
-#: What a session wants for itself of a query: called with the query once it stands, gives further sinks.
-Own = Callable[[Standing], Iterable[Sink]]
-
+    from eddyline.runtime.embedded.requests import EmbeddedRequests
 
 #: How many of the newest dropped queries and refused records are remembered.
 _NOTES = 1_000
 #: A record behind a gap in the numbers is found this number of seconds later.
-_LOOK_SECONDS = 1.0
+_GAP_SECONDS = 1.0
 
 
 class EmbeddedRoster:
@@ -55,36 +50,37 @@ class EmbeddedRoster:
         job: Job,
         pipeline: Pipeline,
         delivery: Delivery,
-        own: Own,
+        own: SessionSinks,
+        promise: Callable[[list[Stream]], None],
         control: ControlFolder | None = None,
         clock: Clock = WALL,
     ) -> None:
+        """
+        Args:
+            promise: Takes the streams of which CREATE PUNCTUATION says more.
+            control: The folder of control records; None: none are read.
+        """
         self.job = job
         self._clock = clock
         self.pipeline = pipeline
         self.delivery = delivery
-        self.control = control
         self.applied = 0
         self.folded = Fold()
         self._own = own
-        #: Gives the sink of a query that is tried; None: the job writes no reports.
-        self.tail_of: Callable[[str], Sink] | None = None
-        #: Streams of which CREATE PUNCTUATION says more; the driver sets it.
-        self.promise: Callable[[list[Stream]], None] = lambda _: None
-        #: Query -> what takes the punctuations of its results in this process.
-        self.punctuation_sinks: Callable[[str], list[Sink]] = lambda _: []
-        #: Records that have been carried out and are still in the folder; all of them are folded when one was refused.
-        self._unfolded = 0
+        self._promise = promise
         self._looked = float("-inf")
+        #: Whether the records of this poll have changed what a checkpoint keeps.
+        self._changed = False
         #: Queries that have been dropped: start and stop.
         self._dropped: dict[str, tuple[int | None, int | None]] = {}
         self._refused: dict[str, str] = {}
+        self.records = None if control is None else RecordTaking(control)
         #: Requests of other processes; None: no request has come.
-        self.asked: EmbeddedRequests | None = None
+        self.requests: EmbeddedRequests | None = None
 
     def be_controlled(self, control: ControlFolder) -> None:
         """From now on records in this folder are carried out; the job had none."""
-        self.control = control
+        self.records = RecordTaking(control)
         control.write_catalog(written_catalog(self.job))
         self.announce()
 
@@ -132,18 +128,10 @@ class EmbeddedRoster:
             return standing
         if isinstance(query, BoundTemplate):
             # It has no results of its own, hence no folder for them.
-            self._own(standing)
+            self._own(query.name, standing.schema)
             return standing
         try:
-            if query.settings.lease is None:
-                self.delivery.add_query(query.name, standing.schema, sinks, self._own(standing))
-                if query.settings.propagate != "off":
-                    schema = result_schema(query.outputs)
-                    self.delivery.add_query(punctuations_of(query.name), schema, (), self.punctuation_sinks(query.name))
-            else:
-                # A query that is tried writes nothing: its newest rows are in the report.
-                tails = () if self.tail_of is None else (self.tail_of(query.name),)
-                self.delivery.add_query(query.name, standing.schema, (), tails, files=False)
+            self.delivery.open_query(query, standing.schema, sinks, self._own)
         except BaseException:
             self.pipeline.drop_query(query.name)
             raise
@@ -155,11 +143,11 @@ class EmbeddedRoster:
     def open(self, header: dict[str, Any] | None, control: dict[str, Any] | None) -> list[BoundQuery]:
         """Stand up the job's queries, and those that control records brought; returns the ones that begin after the
         resume."""
-        if self.control is not None:
-            self.control.write_catalog(written_catalog(self.job))
+        if self.records is not None:
+            self.records.control.write_catalog(written_catalog(self.job))
         sinks = {query.name: self.job.catalog.sinks_of(query.name) for query in self.job.queries}
         bound = {query.name: query for query in self.job.queries}
-        if self.control is not None and control is not None:
+        if self.records is not None and control is not None:
             self.applied = int(control["applied"])
             self._dropped = {name: (start, stop) for name, (start, stop) in control["dropped"].items()}
             self._refused = dict(control["refused"])
@@ -190,56 +178,48 @@ class EmbeddedRoster:
 
     def poll(self) -> bool:
         """Carry out the records that are new; whether the checkpoint has to know of them."""
-        if self.control is None or not self._is_due():
+        if self.records is None or not self._is_due(self.records.control):
             return False
-        changed = False
-        for number in self.control.waiting(self.applied):
-            before = len(self.folded.added)
-            try:
-                record = self.control.read(number)
-                changed = changed or record["op"] != "request"
-                self._carry_out(record)
-            except Exception as problem:  # whatever is wrong with it: a record never ends the job
-                changed = True
-                self._refused[str(number)] = refusal(problem)
-                _keep_newest(self._refused)
-                self._unfolded = FOLD_RECORDS
-            # A record with many queries is as long to read as many records.
-            self._unfolded += max(1, len(self.folded.added) - before)
-            self.applied = number + 1
-        # Requests change nothing: after a crash they are answered again, and no process looks.
-        return changed or self._unfolded >= FOLD_RECORDS
+        self._changed = False
+        self.applied = self.records.take_up(self.applied, self._carry_out, self._refuse)
+        # Requests change nothing: after a crash they are answered again, and no process waits for them.
+        return self._changed or self.records.is_fold_due
 
-    def _is_due(self) -> bool:
+    def _is_due(self, control: ControlFolder) -> bool:
         """Whether to look for new records: the next one is there, or may lie behind a gap."""
-        assert self.control is not None
-        if self.control.has(self.applied):
+        if control.has(self.applied):
             return True
         now = self._clock.now()
-        late = now - self._looked >= _LOOK_SECONDS
+        late = now - self._looked >= _GAP_SECONDS
         self._looked = now if late else self._looked
         return late
 
     def fold(self, at_once: bool = False) -> None:
         """Remove the records that the checkpoint, which has just been written, knows."""
-        if self.control is not None and (at_once or self._unfolded >= FOLD_RECORDS):
-            self.control.fold(self.applied, self.folded, self._refused)
-            self._unfolded = 0
+        if self.records is not None and (at_once or self.records.is_fold_due):
+            self.records.fold(self.applied, self.folded, self._refused)
 
-    def _answer(self, record: Record) -> None:
-        if self.asked is None:
+    def _answer(self, record: Record, control: ControlFolder) -> None:
+        if self.requests is None:
             # What only requests need is loaded with the first of them.
             from eddyline.runtime.control.answers import AnswerFolder
-            from eddyline.runtime.embedded.asked import EmbeddedRequests
+            from eddyline.runtime.embedded.requests import EmbeddedRequests
 
-            assert self.control is not None
-            self.asked = EmbeddedRequests(self.job, self.pipeline, AnswerFolder(self.control.folder))
-        self.asked.take(record)
+            self.requests = EmbeddedRequests(self.pipeline, AnswerFolder(control.folder))
+        self.requests.take(record, self.job.catalog)
 
-    def _carry_out(self, record: Record) -> None:
+    def _refuse(self, number: int, reason: str) -> None:
+        self._changed = True
+        self._refused[str(number)] = reason
+        _keep_newest(self._refused)
+
+    def _carry_out(self, record: Record) -> int:
+        """Carry out a record; returns how many queries it has brought."""
         if record["op"] == "request":
-            self._answer(record)
-            return
+            assert self.records is not None
+            self._answer(record, self.records.control)
+            return 0
+        self._changed = True
         change = apply_record(self.job, record)
         if change.triggers is not None:
             self.pipeline.triggers.change(*change.triggers)
@@ -257,13 +237,14 @@ class EmbeddedRoster:
             raise
         if change.promised:
             names = dict.fromkeys(name for derived in change.promised for name in (derived.stream, derived.source))
-            self.promise([self.job.catalog.streams[name] for name in names])
+            self._promise([self.job.catalog.streams[name] for name in names])
             self.folded.promised |= {derived.name: punctuation_text(derived) for derived in change.promised}
         for query, _ in change.dropped:
             self.drop(query.name, by_record=True)
         for query in change.added:
             self._dropped.pop(query.name, None)
             self.folded.add(query, self.job.catalog.sinks_of(query.name))
+        return len(change.added)
 
     def marks(self) -> dict[str, Any]:
         """What the checkpoint keeps of this."""
@@ -273,7 +254,7 @@ class EmbeddedRoster:
 
     def announce(self) -> None:
         """Write down what became of the queries, for `eddyline query list`."""
-        if self.control is None:
+        if self.records is None:
             return
         queries = []
         for name, standing in self.pipeline.queries.items():
@@ -284,7 +265,7 @@ class EmbeddedRoster:
         for name, (start, stop) in self._dropped.items():
             if name not in self.pipeline.queries:
                 queries.append({"query": name, "state": "dropped", "start": start, "stop": stop})
-        self.control.write_state({"applied": self.applied, "queries": queries, "refused": self._refused})
+        self.records.control.write_state({"applied": self.applied, "queries": queries, "refused": self._refused})
 
 
 def _keep_newest(notes: dict[str, Any]) -> None:

@@ -40,8 +40,8 @@ from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
 from eddyline.runtime.embedded.roster import EmbeddedRoster
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
+from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.unit import Standing
 from eddyline.runtime.figures.report import Report
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.folder_lock import temporary_folder
@@ -304,7 +304,7 @@ class EmbeddedRunner:
         driver = self.driver
         self.step_pending()
         # What only requests need is loaded with the first of them.
-        from eddyline.runtime.embedded.requesting import answered
+        from eddyline.runtime.embedded.requests import answered
 
         return answered(driver, requests, timeout, self._thread is not None, self._has_waiting, self._clock)
 
@@ -402,21 +402,21 @@ class EmbeddedRunner:
             self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock, tuning=tuning)
         return self._sources[stream.name]
 
-    def _own_sinks(self, standing: Standing) -> list[Sink]:
-        """What this session wants of a query that now stands."""
-        known = self.handles.get(standing.name)
+    def _own_sinks(self, pipeline: Pipeline, name: str, schema: pa.Schema) -> list[Sink]:
+        """What this session wants of a query that now stands, or of the punctuations of its results."""
+        query = results_of(name)
+        known = self.handles.get(query)
+        if name != query:
+            return (
+                [CallbackSink(known.add_punctuations)] if self._keep_results and isinstance(known, KeptResults) else []
+            )
         if not isinstance(known, KeptResults) or known.standing is not None:
-            known = self.handles[standing.name] = KeptResults(self, standing.name)
-        known.standing = standing
-        own = [*self._own.get(standing.name, [])]
+            known = self.handles[name] = KeptResults(self, name)
+        known.standing = pipeline.queries[name]
+        own = [*self._own.get(name, [])]
         if self._keep_results:
             own.append(CallbackSink(known.keep))
         return own
-
-    def _punctuation_sinks(self, name: str) -> list[Sink]:
-        """What this session wants of the punctuations of a query's results."""
-        known = self.handles.get(name)
-        return [CallbackSink(known.add_punctuations)] if self._keep_results and isinstance(known, KeptResults) else []
 
     def _build(self) -> EmbeddedDriver:
         needed = needed_places(self.job.streams, self.job.tables, self._folder)
@@ -444,9 +444,8 @@ class EmbeddedRunner:
         driver.observers = [self._observed]
         driver.before_finish = self._answer_asked
         control = None if self._folder is None else ControlFolder(self._folder)
-        driver.roster = EmbeddedRoster(self.job, pipeline, delivery, self._own_sinks, control, self._clock)
-        driver.roster.punctuation_sinks = self._punctuation_sinks
-        driver.roster.promise = driver.promise
+        own = partial(self._own_sinks, pipeline)
+        driver.roster = EmbeddedRoster(self.job, pipeline, delivery, own, driver.promise, control, self._clock)
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         if driver.roster.folded.promised:
             # What control records said of streams in an earlier run.

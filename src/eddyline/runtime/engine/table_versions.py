@@ -5,7 +5,7 @@ Answer   `TableVersions.take` makes a newly read table the version from an insta
          `until$`, which the rows of such a table carry (`language/derived/changing.py` writes the comparison).
 State    Per table its versions, oldest first. A version that ends below the frontier of every query is of no use and
          goes with the next change.
-Limits   Tables change between two epochs. Drivers read them when they are due (`RefreshTimes`); no table is read here.
+Limits   Tables change between two epochs. Drivers read them when they are due (`driving/table_refreshing.py`).
          Rows that are equal to those of the version before are no version.
 """
 
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from eddyline.model.clock import Clock
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.schema import SINCE, UNTIL, Column, Schema, Table
 
@@ -179,28 +178,6 @@ class TableVersions:
             }
             for name, known in self.tables.items()
         }
-
-
-class RefreshTimes:
-    """When tables are to be read again, by the wall clock."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._next: dict[str, float] = {}
-
-    def now(self, table: Table) -> None:
-        """It is due at once: the run that read it last has ended."""
-        self._next[table.name] = self._clock.now()
-
-    def take(self, table: Table) -> bool:
-        """Whether a table is due; then it is due again after its period."""
-        assert table.refresh is not None
-        now = self._clock.now()
-        due = self._next.setdefault(table.name, now + table.refresh / 1e6)
-        if now < due:
-            return False
-        self._next[table.name] = now + table.refresh / 1e6
-        return True
 
 
 def _same(rows: pa.Table) -> pa.Table:

@@ -42,6 +42,7 @@ from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.shards.decided import finished_line
 from eddyline.runtime.control.control_fold import is_first
+from eddyline.runtime.driving.query_sinks import DEAD_LETTER
 from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.figures.report import Report, query_operator
 from eddyline.runtime.front.own_functions import codes
@@ -61,7 +62,7 @@ from eddyline.runtime.spark.job.shard_report import committed_batch
 from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.watched import WatchedSparkDriver
 from eddyline.runtime.spark.job.wholeness import check_whole
-from eddyline.runtime.spark.output.sinks import DEAD_LETTER, Delivered
+from eddyline.runtime.spark.output.sinks import Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
 from eddyline.runtime.spark.shard.spool import spool_folder
 
@@ -224,7 +225,7 @@ class SparkRunner:
 
     def add_sink(self, query: str, sink: Sink) -> None:
         if self.begun:
-            self.driver.delivery.add_sink(query, self.handles[query].schema, sink)
+            self.driver.delivery.add_sink(query, sink, self.handles[query].schema)
         self._own.setdefault(query, []).append(sink)
 
     def entry(self, name: str) -> LedgerEntry | None:

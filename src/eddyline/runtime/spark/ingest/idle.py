@@ -4,22 +4,17 @@ Answer   A stream that declares `idle` and has brought no row for so long stops 
          record names the silent streams, and being new input it also makes Spark run the batch in which waiting rows
          are answered.
 State    When each stream last brought rows, and which streams the last record named.
-Limits   Looks a few times a second; rows that a batch is bringing at that moment count when the batch is done.
+Limits   The ticker calls `look`; rows that a batch is bringing at that moment count when the batch is done.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Stream
 from eddyline.runtime.spark.ingest.control import write_control
-
-_LOOK_SECONDS = 0.2
-
-log = logging.getLogger("eddyline.idle")
 
 
 class IdleWatch:
@@ -30,17 +25,6 @@ class IdleWatch:
         self._last_rows = dict.fromkeys(self._limits, self._clock.now())
         self._silent: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="eddyline-idle", daemon=True)
-
-    def start(self) -> None:
-        if self._limits:
-            self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def saw_rows(self, names: Sequence[str]) -> None:
         """These streams brought rows in the batch that has just ended. The shards know it themselves."""
@@ -51,17 +35,10 @@ class IdleWatch:
             self._silent -= frozenset(names)
 
     def look(self) -> None:
+        """Write a control record if further streams have fallen silent."""
         with self._lock:
             now = self._clock.now()
             silent = frozenset(name for name, limit in self._limits.items() if now - self._last_rows[name] >= limit)
             if silent - self._silent:
                 write_control(self._checkpoint, {"idle": sorted(silent)})
                 self._silent = silent
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_LOOK_SECONDS):
-            try:
-                self.look()
-            except OSError as problem:
-                # A full disk: the next look tries again.
-                log.warning("idle streams are not noted: %s", problem)

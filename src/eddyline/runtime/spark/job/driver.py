@@ -37,6 +37,7 @@ from eddyline.model.template import Request
 from eddyline.runtime.control.answers import stopped, unanswered
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
+from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.reporting.reporter import Reporter
@@ -46,15 +47,16 @@ from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.idle import IdleWatch
 from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL, spark_schema
 from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
-from eddyline.runtime.spark.job.asking import PendingAnswer
 from eddyline.runtime.spark.job.failure import is_lost, kept_in, readable
 from eddyline.runtime.spark.job.guest import job_settings
 from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.spark.job.ledger import JOB
 from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
-from eddyline.runtime.spark.job.roster import Own, SparkRoster
+from eddyline.runtime.spark.job.requests import PendingAnswer
+from eddyline.runtime.spark.job.roster import SparkRoster
 from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
 from eddyline.runtime.spark.job.shipped import Shipped
+from eddyline.runtime.spark.job.ticker import Ticker
 from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
@@ -106,6 +108,7 @@ class SparkDriver:
             self.clock,
         )
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
+        self.ticker = Ticker()
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
         self.roster: SparkRoster | None = None
@@ -129,7 +132,7 @@ class SparkDriver:
         """Say where a query's results go; before `run` or `start`."""
         self.delivery.add_query(name, schema, declared, own)
 
-    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | Own | None = None) -> None:
+    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | SessionSinks | None = None) -> None:
         """All queries of the layout, with the sinks that the catalog declares for them; from now on queries come and
         go.
 
@@ -137,16 +140,14 @@ class SparkDriver:
             catalog: The job.
             own: Further sinks: by query, or a function that is asked for each, also for those that come later.
         """
-        given: Own = own if callable(own) else lambda name, _: (own or {}).get(name, ())
+        given: SessionSinks = own if callable(own) else lambda name, _: (own or {}).get(name, ())
         self.roster = SparkRoster(self.layout, catalog, self.delivery, given)
 
     def be_watched(self, reporter: Reporter) -> None:
         """Write reports with the batches, and while none comes."""
         self.reporter = reporter
         self.delivery.on_dead = reporter.dead.take
-        assert self.roster is not None
-        self.roster.on_look = self._rest
-        self.roster.tail_of = reporter.tail
+        self.delivery.tail_of = reporter.tail
 
     def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
         """Add a query, or with its first maker a derived stream, to the job that runs; it starts with one of the next
@@ -181,6 +182,20 @@ class SparkDriver:
 
     def run(self) -> StreamProgress:
         """Read what is there, end the streams, return when everything is written."""
+        self.ticker.start(self._closing())
+        try:
+            self._run_all()
+        finally:
+            self.ticker.stop()
+        self.ended = True
+        if self.delivery.failed is not None:
+            # Files could not be closed after the last batch.
+            raise self._failed(self.delivery.failed)
+        self.delivery.close()
+        self._report_end()
+        return self.progress
+
+    def _run_all(self) -> None:
         self._run_once()
         if self.frames and not self._stopping:
             # Only Spark knows when they have nothing more, and it has just said so.
@@ -190,13 +205,6 @@ class SparkDriver:
             pending = self._ask_last()
             self._run_once()
             self.on_answers(pending.tables)
-        self.ended = True
-        if self.delivery.failed is not None:
-            # Files could not be closed after the last batch.
-            raise self._failed(self.delivery.failed)
-        self.delivery.close()
-        self._report_end()
-        return self.progress
 
     def _report_end(self, problem: BaseException | None = None) -> None:
         if self.reporter is not None:
@@ -205,7 +213,7 @@ class SparkDriver:
     def ask(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
         """Ask the templates of the job that runs."""
         assert self.roster is not None
-        said, pending = self.roster.asking.ask(requests, timeout)
+        said, pending = self.roster.requests.ask(requests, timeout)
         write_control(self.layout.checkpoint, said)
         limit = None if timeout is None else self.clock.now() + timeout
         while not pending.wait(_LOOK_SECONDS / 4):
@@ -219,7 +227,7 @@ class SparkDriver:
     def _ask_last(self) -> PendingAnswer:
         """Ask what is answered when the run ends; the source reads the record even where the job was asked to stop."""
         assert self.roster is not None
-        said, pending = self.roster.asking.ask(self.asked, last=True)
+        said, pending = self.roster.requests.ask(self.asked, last=True)
         self._last_control = write_control(self.layout.checkpoint, said) + 1
         return pending
 
@@ -245,9 +253,7 @@ class SparkDriver:
 
     def abandon(self) -> None:
         """Stop at once; the checkpoint continues with the batch that was running."""
-        self.idle.stop()
-        if self.roster is not None:
-            self.roster.rest()
+        self.ticker.stop()
         self.ended = True
         if self.query is not None:
             self.query.stop()
@@ -256,17 +262,19 @@ class SparkDriver:
     def start(self) -> None:
         """Follow the sources until `stop`."""
         self.query = self._start(once=False)
-        self.idle.start()
+        duties: dict[str, Callable[[], object]] = {**self._closing(), "idle streams are not noted": self.idle.look}
         if self.roster is not None:
-            self.roster.watch()
+            duties |= {"control records are not taken up": self.roster.look, "no report is written": self._rest}
+        self.ticker.start(duties)
+
+    def _closing(self) -> dict[str, Callable[[], object]]:
+        return {"results stay gathered": self.delivery.close_ripe_files}
 
     def stop(self, patience: float = 60.0) -> StreamProgress:
         """End after the batch that is running, if any; the checkpoint then continues exactly there."""
         query = self.query
         assert query is not None
-        self.idle.stop()
-        if self.roster is not None:
-            self.roster.rest()
+        self.ticker.stop()
         pending = self._ask_last() if self.asked and query.isActive else None
         self._note_stop()
         if pending is not None:
@@ -443,7 +451,7 @@ class SparkDriver:
             write_standing(self.layout.checkpoint, delivered.batch, delivered.notes, delivered.pending)
             if self.roster is not None:
                 self.roster.after_batch(delivered)
-                self.progress.forget_oldest(self.delivery.sinks)
+                self.progress.forget_oldest(self.delivery.schemas)
         if self.query is not None and self.progress.batches % _EVENTS_AT_ONCE == 0:
             self._note_events(self.query)
         if self.on_batch is not None:

@@ -2,35 +2,32 @@
 
 Answer   The driver reads a table that is due. One that has changed is kept as a file of the checkpoint, and a control
          record tells all shards: they take it before the same batch, at the same instant. A table that cannot be read
-         stays as it was; a record says why. A look that finds what the last one found writes nothing: each record makes
-         Spark run a batch.
-State    When each table is due, what the last look found, and the files that the shards needed in the last batches:
+         stays as it was; a record says why. A read that finds what the last one found writes no record: each record
+         makes Spark run a batch.
+State    When each table is due, what the last read found, and the files that the shards needed in the last batches:
          others are removed.
 Limits   A file is removed one batch after the last shard has let it go, because a batch can run again.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from eddyline.connectors.files.files import read_table
+import pyarrow as pa
+
 from eddyline.connectors.guarded.parsing_marks import shared_marks
-from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Table
-from eddyline.runtime.engine.table_versions import RefreshTimes
+from eddyline.runtime.driving.table_refreshing import TableRefreshing
 from eddyline.runtime.spark.job.layout import parsing_folder
 from eddyline.runtime.spark.job.ledger import tables_folder
 from eddyline.runtime.spark.job.static_table import StaticTable, content_of, digest_of, files_of, keep
 
 #: After this number of batches every shard has read a record.
 _BATCHES = 2
-
-log = logging.getLogger("eddyline.tables")
 
 
 class SparkRefreshing:
@@ -39,8 +36,9 @@ class SparkRefreshing:
     ) -> None:
         self.tables = {kept.table.name: kept for kept in tables if kept.table.refresh is not None}
         self._folder = tables_folder(checkpoint)
-        self._parsing = parsing_folder(checkpoint)
-        self._due = RefreshTimes(clock or WallClock())
+        parsing = parsing_folder(checkpoint)
+        self._reading = TableRefreshing(clock or WallClock(), lambda: shared_marks(parsing))
+        self._reading.begin(self._changing(), resumed)
         #: Per table the digests that shards had after the last batch.
         self._needed: dict[str, set[str]] = {}
         #: Per table what the newest record says; of a job that continues it is not known what its shards have.
@@ -49,37 +47,28 @@ class SparkRefreshing:
         )
         #: Per table the digests in records that shards may not have read yet, and how many batches have ended since.
         self._coming: dict[str, dict[str, int]] = {name: {} for name in self.tables}
-        #: Batches end in one thread, and another looks in between.
+        #: Batches end in one thread, and the ticker reads tables in between.
         self._lock = threading.Lock()
-        for kept in self.tables.values():
-            if resumed:
-                self._due.now(kept.table)
-            else:
-                self._due.take(kept.table)
 
-    def look(self) -> list[dict[str, object]]:
-        """The records about tables that are due now."""
+    def refresh(self) -> list[dict[str, object]]:
+        """The records about tables that are due now and have changed."""
         said: list[dict[str, object]] = []
         with self._lock:
-            for name, kept in self.tables.items():
-                if self._due.take(kept.table):
-                    found = self._read(kept.table)
-                    if found != self._said.get(name):
-                        self._said[name] = found
-                        said.append({"refresh": {"table": name, **found}})
+            for table, found in self._reading.read_due(self._changing(), self._take, _problem):
+                if found != self._said.get(table.name):
+                    self._said[table.name] = found
+                    said.append({"refresh": {"table": table.name, **found}})
         return said
 
-    def _read(self, table: Table) -> dict[str, str]:
-        """The digest of a table as it is now, whose rows are kept then; or why it cannot be read."""
-        try:
-            rows = read_table(table, shared_marks(self._parsing))
-            digest = digest_of(content_of(rows))
-            if self._said.get(table.name) != {"digest": digest}:
-                self._coming[table.name][keep(self._folder, table, rows).digest] = 0
-            return {"digest": digest}
-        except (EddylineError, OSError) as problem:
-            log.warning("table %s is not read again: %s", table.name, problem)
-            return {"problem": str(problem)}
+    def _changing(self) -> list[Table]:
+        return [kept.table for kept in self.tables.values()]
+
+    def _take(self, table: Table, rows: pa.Table) -> dict[str, str]:
+        """The digest of a table as it is now; the rows of another version are kept."""
+        digest = digest_of(content_of(rows))
+        if self._said.get(table.name) != {"digest": digest}:
+            self._coming[table.name][keep(self._folder, table, rows).digest] = 0
+        return {"digest": digest}
 
     def after_batch(self, notes: Mapping[int, Mapping[str, Any]]) -> None:
         """Remove the files of versions that no shard needs any more."""
@@ -101,3 +90,7 @@ class SparkRefreshing:
                 for digest, path in files_of(self._folder, name).items() if before is not None else ():
                     if digest not in needed:
                         os.remove(path)
+
+
+def _problem(table: Table, problem: str) -> dict[str, str]:
+    return {"problem": problem}

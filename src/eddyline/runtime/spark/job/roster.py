@@ -14,15 +14,10 @@ Limits   A record that cannot be carried out is refused as a whole and noted; th
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from eddyline.connectors.base import Sink
 from eddyline.errors import EddylineError, UserError
 from eddyline.language import Job, parse_script
 from eddyline.language.catalog import Catalog, DeclaredSink
@@ -30,61 +25,48 @@ from eddyline.language.syntax import CreateDerived, CreateQuery
 from eddyline.model.query import BoundQuery
 from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.template import BoundRequests, BoundTemplate, RequestStream, Template
-from eddyline.operators.project import result_schema
 from eddyline.plan.prepare import check
-from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, apply_record, refusal, undo
+from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, apply_record, undo
 from eddyline.runtime.control.control_fold import Fold, is_first
 from eddyline.runtime.control.control_record import Record
-from eddyline.runtime.engine.epoch import punctuations_of
+from eddyline.runtime.driving.query_sinks import SessionSinks
+from eddyline.runtime.driving.record_taking import RecordTaking
 from eddyline.runtime.recovery.catalog_text import punctuation_text, sink_text, written_catalog
 from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.asking import SparkRequests
 from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.spark.job.ledger import CONTROL, Ledger, LedgerEntry, statements_of
 from eddyline.runtime.spark.job.refreshing import SparkRefreshing
 from eddyline.runtime.spark.job.replanning import Replanning
+from eddyline.runtime.spark.job.requests import SparkRequests
 from eddyline.runtime.spark.job.settle import laid_out, promised_at
 from eddyline.runtime.spark.job.shard_report import committed_batch, planned_batch
 from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
 from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
 
-_LOOK_SECONDS = 0.2
-
-log = logging.getLogger("eddyline.control")
-
-#: What a session wants for itself of a query: called with its name and schema, gives further sinks.
-Own = Callable[[str, pa.Schema], Iterable[Sink]]
-
 
 class SparkRoster:
-    def __init__(self, layout: JobLayout, catalog: Catalog, delivery: BatchDelivery, own: Own):
+    def __init__(self, layout: JobLayout, catalog: Catalog, delivery: BatchDelivery, own: SessionSinks):
         self.layout = layout
         self.ledger = Ledger.read(layout.checkpoint)
         self.control = ControlFolder(layout.checkpoint)
         self.delivery = delivery
         self.own = own
-        #: Gives the sink of a query that is tried; None: the job writes no reports.
-        self.tail_of: Callable[[str], Sink] | None = None
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
-        self.asking = SparkRequests(self.control.folder)
+        self.requests = SparkRequests(self.control.folder)
         self.refreshing = SparkRefreshing(layout.tables, layout.checkpoint, committed_batch(layout.checkpoint) >= 0)
         self.job = self._job(catalog)
         self.control.write_catalog(written_catalog(Job(layout.settings, catalog)))
         for name in self.ledger.routed:
             self._open_sinks(name)
         self.ledger.write()
-        #: Called as often as records are looked for, in the thread that looks.
-        self.on_look: Callable[[], None] | None = None
         #: Records for which a batch has been asked.
         self._asked = 0
-        #: Records that have been taken up since the last fold; at the start all that an earlier run has left.
-        self._unfolded = FOLD_RECORDS
+        # At the start all records that an earlier run has left are folded.
+        self.records = RecordTaking(self.control, unfolded=FOLD_RECORDS)
         #: The first batch that is not yet planned.
         self._next_batch = 0
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def _job(self, catalog: Catalog) -> Job:
         """The job as it stands now, for records to be applied to; the sinks of its queries are noted on the way."""
@@ -125,27 +107,18 @@ class SparkRoster:
     def _open_sinks(self, name: str) -> None:
         query = self.model.queries[name].query
         self.delivery.derived |= {m.feeds.name: m.feeds for m in (*query.makers, query) if m.feeds is not None}
-        if self.model.queries[name].query.feeds is not None:
+        if query.feeds is not None:
             # The results stay in the shards.
             return
-        if self.layout.by_name[name].settings.lease is not None:
-            # A query that is tried writes nothing: its newest rows are in the report.
-            found = self.model.queries[name]
-            tails = () if self.tail_of is None else (self.tail_of(name),)
-            self.delivery.add_query(name, found.schema, own=tails, merging=found.merging, files=False)
+        found = self.model.queries[name]
+        if isinstance(query, BoundTemplate):
+            # It has no results of its own.
             return
         declared = [s for s in self.job.sinks if s.query is None]
         declared += [DeclaredSink(sink, name, options) for sink, options in self.ledger.queries[name].sinks]
-        if isinstance(self.model.queries[name].query, BoundTemplate):
-            # It has no results of its own.
-            return
-        schema = self.model.queries[name].schema
-        self.delivery.add_query(name, schema, declared, self.own(name, schema), self.model.queries[name].merging)
-        if query.settings.propagate != "off":
-            channel = punctuations_of(name)
-            self.delivery.add_query(
-                channel, result_schema(query.outputs), (), self.own(channel, result_schema(query.outputs))
-            )
+        self.delivery.open_query(query, found.schema, declared, self.own)
+        if found.merging is not None:
+            self.delivery.merging[name] = found.merging
 
     # -- a run
 
@@ -159,41 +132,19 @@ class SparkRoster:
         said += [{"stop": leaving}] if leaving else []
         said += self._poll()
         self._follow_promises(committed_batch(self.layout.checkpoint) + 1)
-        said += self.refreshing.look()
+        said += self.refreshing.refresh()
         self.ledger.write()
         self._say(said)
         self.announce()
         self._fold()
 
-    def watch(self) -> None:
-        """Ask for a batch whenever there is a new record: Spark runs none without input."""
-
-        def look() -> None:
-            while not self._stop.wait(_LOOK_SECONDS):
-                try:
-                    self.look()
-                    if self.on_look is not None:
-                        self.on_look()
-                except OSError as problem:
-                    # A full disk: the next look tries again.
-                    log.warning("control records are not taken up: %s", problem)
-
-        self._stop.clear()
-        self._thread = threading.Thread(target=look, name="eddyline-control", daemon=True)
-        self._thread.start()
-
     def look(self) -> None:
+        """Ask for a batch whenever there is a new record: Spark runs none without input."""
         new = self.control.waiting(max(self._asked, self.ledger.applied))
         if new:
             self._asked = new[-1] + 1
             self._say([{}])
-        self._say(self.refreshing.look())
-
-    def rest(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._say(self.refreshing.refresh())
 
     def after_batch(self, delivered: Delivered) -> None:
         """What a batch brought about, and what is to happen before the next."""
@@ -204,8 +155,8 @@ class SparkRoster:
         self.refreshing.after_batch(delivered.notes)
         said = [
             *self.replanning.after_batch(delivered),
-            *self.refreshing.look(),
-            *self.asking.after_batch(delivered, self.model),
+            *self.refreshing.refresh(),
+            *self.requests.after_batch(delivered, self.model),
             *self._poll(),
         ]
         self._follow_promises(self._next_batch)
@@ -254,26 +205,22 @@ class SparkRoster:
     def _poll(self) -> list[dict[str, object]]:
         """Take up the records that are new; returns what the shards have to carry out."""
         said: list[dict[str, object]] = []
-        for number in self.control.waiting(self.ledger.applied):
-            before = len(said)
-            try:
-                record = self.control.read(number)
-                if self._must_wait(record):
-                    # The name is free after one batch more.
-                    said.append({})
-                    break
-                said += self._take_up(record)
-            except Exception as problem:  # whatever is wrong with it: a record never ends the job
-                self.ledger.refuse(number, refusal(problem))
-                self._unfolded = FOLD_RECORDS
-            # A record with many queries is as long to read as many records.
-            self._unfolded += max(1, len(said) - before)
-            self.ledger.applied = number + 1
+
+        def take_up(record: Record) -> int | None:
+            if self._must_wait(record):
+                # The name is free after one batch more.
+                said.append({})
+                return None
+            new = self._take_up(record)
+            said.extend(new)
+            return len(new)
+
+        self.ledger.applied = self.records.take_up(self.ledger.applied, take_up, self.ledger.refuse)
         return said
 
     def _fold(self) -> None:
         """Remove the control records that the ledger, which has just been written, knows."""
-        if self._unfolded < FOLD_RECORDS:
+        if not self.records.is_fold_due:
             return
         fold = Fold()
         for name, entry in self.ledger.queries.items():
@@ -286,8 +233,7 @@ class SparkRoster:
             elif entry.origin != CONTROL and entry.is_leaving and entry.dropped_by == CONTROL:
                 fold.dropped.append(name)
         fold.promised = {name: sql for name, (sql, _) in self.ledger.promised.items()}
-        self.control.fold(self.ledger.applied, fold, self.ledger.refused)
-        self._unfolded = 0
+        self.records.fold(self.ledger.applied, fold, self.ledger.refused)
 
     def _must_wait(self, record: Record) -> bool:
         """Whether a record speaks of a query that has gone but is not yet forgotten."""
@@ -297,7 +243,7 @@ class SparkRoster:
 
     def _take_up(self, record: Record) -> list[dict[str, object]]:
         if record["op"] == "request":
-            return self.asking.take(record, self.job.catalog)
+            return self.requests.take(record, self.job.catalog)
         change = apply_record(self.job, record)
         if change.triggers is not None:
             # What the model refuses, every shard would.
@@ -421,6 +367,3 @@ def created_queries(record: Record) -> set[str]:
         return set()
     made = {f"_{statement.name}".lower() for statement in statements if isinstance(statement, CreateDerived)}
     return made | {statement.name.lower() for statement in statements if isinstance(statement, CreateQuery)}
-
-
-__all__ = ["Own", "SparkRoster", "created_queries"]

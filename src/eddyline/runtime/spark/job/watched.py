@@ -11,53 +11,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eddyline.connectors.base import Sink
+from eddyline.runtime.driving.watched_driver import WatchedDriver
 from eddyline.runtime.figures.report import Report
-from eddyline.runtime.reporting.standing_view import described, detail
+from eddyline.runtime.reporting.standing_view import detail
 from eddyline.runtime.spark.job.figures import job_report
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.job.driver import SparkDriver
-    from eddyline.runtime.spark.job.roster import SparkRoster
 
 
-class WatchedSparkDriver:
+class WatchedSparkDriver(WatchedDriver):
     name = "spark"
 
     def __init__(self, driver: SparkDriver) -> None:
-        self._driver = driver
-
-    @property
-    def _roster(self) -> SparkRoster:
-        assert self._driver.roster is not None
-        return self._driver.roster
+        assert driver.roster is not None
+        super().__init__(driver.roster.model, driver.delivery)
+        self._driver, self._roster = driver, driver.roster
 
     def report(self) -> Report:
         return job_report(self._driver, plans=False)
 
     def described(self) -> dict[str, dict[str, Any]]:
         entries = self._roster.ledger.queries
-        found = {}
-        for name, standing in self._roster.model.queries.items():
-            if name not in entries:
-                # It stands behind a subquery, and comes and goes with its query.
-                continue
-            entry = entries[name]
-            found[name] = {**described(standing), "start": entry.start, "stop": entry.stop}
-        return found
+        # A query without an entry stands behind a subquery: it comes and goes with its query.
+        return {
+            name: {**one, "start": entries[name].start, "stop": entries[name].stop}
+            for name, one in super().described().items()
+            if name in entries
+        }
 
     def leaving(self) -> frozenset[str]:
         return frozenset(name for name, entry in self._roster.ledger.routed.items() if entry.is_leaving)
 
     def detail(self, query: str) -> dict[str, Any] | None:
         routing = self._roster.layout.routing.routings.get(query)
-        return detail(self._roster.model, query, "" if routing is None else routing.explain())
+        return detail(self.pipeline, query, "" if routing is None else routing.explain())
 
     def attach(self, query: str, sink: Sink) -> bool:
-        standing = self._roster.model.queries.get(query)
-        if standing is None or query not in self._driver.delivery.sinks:
-            return False
-        self._driver.delivery.add_sink(query, standing.schema, sink)
-        return True
-
-    def detach(self, query: str, sink: Sink) -> None:
-        self._driver.delivery.remove_sink(query, sink)
+        return query in self.delivery.schemas and super().attach(query, sink)

@@ -1,8 +1,8 @@
 """Requests to the templates of a job on Spark: asked of all shards in one batch, merged here.
 
 Answer   `ask` gives the control record that carries requests to the shards, and a `PendingAnswer` that gets the
-         answers; `take` does the same for a record of another process, whose answer becomes a file. `after_batch`
-         merges what the shards have sent.
+         answers; `take` (`JobRequests`) does the same for a record of another process, whose answer becomes a file.
+         `after_batch` merges what the shards have sent.
 State    The requests that wait, by token. They end with the driver: the shards may still answer, and the answer is
          passed over.
 Limits   All shards answer at the same instant, for their frontiers are the same.
@@ -15,17 +15,15 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from eddyline.errors import EddylineError, UserError
-from eddyline.language.catalog import Catalog
-from eddyline.language.requests.request_texts import bind_request_texts
 from eddyline.model.template import Request
 from eddyline.runtime.control.answers import AnswerFolder
-from eddyline.runtime.control.control import refusal
-from eddyline.runtime.control.control_record import Record
+from eddyline.runtime.driving.job_requests import JobRequests, WaitingRequests, as_refusal
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.requests import merged_answers
 from eddyline.runtime.spark.output.sinks import Delivered
@@ -64,18 +62,13 @@ class PendingAnswer:
 
 
 @dataclass(frozen=True)
-class _Waiting:
-    requests: Sequence[Request]
+class _Waiting(WaitingRequests):
     give: Callable[[Answer], None]
-    #: Seconds of the wall clock after which no process waits for the answer; None: for ever.
-    until: float | None
 
 
-class SparkRequests:
+class SparkRequests(JobRequests[_Waiting]):
     def __init__(self, control: str) -> None:
-        self.folder = AnswerFolder(control)
-        self.folder.forget_old()
-        self.waiting: dict[str, _Waiting] = {}
+        super().__init__(AnswerFolder(control))
 
     def ask(
         self, requests: Sequence[Request], timeout: float | None = None, last: bool = False
@@ -83,32 +76,24 @@ class SparkRequests:
         """Ask all shards; `last`: the run ends with it, and no instant ahead is waited for."""
         pending = PendingAnswer()
         until = None if timeout is None else time.time() + timeout
-        return self._asked(uuid.uuid4().hex, requests, pending.give, until, last), pending
+        return self._asked(uuid.uuid4().hex, _Waiting(requests, until, pending.give), last), pending
 
-    def take(self, record: Record, catalog: Catalog) -> list[dict[str, object]]:
-        """What the shards have to carry out of a record of another process."""
-        token = record["token"]
+    def receive(self, token: str, requests: list[Request], until: float | None) -> list[dict[str, object]]:
+        return [self._asked(token, _Waiting(requests, until, partial(self._give, token)), last=False)]
 
-        def give(answer: Answer) -> None:
-            if isinstance(answer, EddylineError):
-                self.folder.refuse(token, answer)
-            else:
-                self.folder.give(token, answer)
+    def _give(self, token: str, answer: Answer) -> None:
+        """Write the answer for another process."""
+        if isinstance(answer, EddylineError):
+            self.folder.refuse(token, answer)
+        else:
+            self.folder.give(token, answer)
 
-        try:
-            requests = bind_request_texts(record["requests"], record.get("as_of"), catalog)
-        except Exception as problem:  # whatever is wrong with it: a request never ends the job
-            give(_as_refusal(problem))
-            return []
-        return [self._asked(token, requests, give, record.get("until"), last=False)]
-
-    def _asked(
-        self, token: str, requests: Sequence[Request], give: Callable[[Answer], None], until: float | None, last: bool
-    ) -> dict[str, object]:
-        self.waiting[token] = _Waiting(requests, give, until)
+    def _asked(self, token: str, waiting: _Waiting, last: bool) -> dict[str, object]:
+        """The control record that carries requests to the shards."""
+        self.waiting[token] = waiting
         said = {
-            "requests": [request.text for request in requests],
-            "instants": [request.as_of for request in requests],
+            "requests": [request.text for request in waiting.requests],
+            "instants": [request.as_of for request in waiting.requests],
             "last": last,
         }
         return {"ask": {token: said}}
@@ -125,7 +110,7 @@ class SparkRequests:
             waiting = self.waiting.pop(token, None)
             if waiting is not None:
                 waiting.give(self._merged(token, waiting.requests, said, delivered, model))
-        late = [token for token, one in self.waiting.items() if one.until is not None and time.time() > one.until]
+        late = [token for token, one in self.waiting.items() if one.is_late]
         for token in late:
             del self.waiting[token]
         return [{"unask": late}] if late else []
@@ -142,12 +127,4 @@ class SparkRequests:
         try:
             return merged_answers(model, requests, said["instants"], parts)
         except Exception as problem:  # as in `take`
-            return _as_refusal(problem)
-
-
-def _as_refusal(problem: Exception) -> EddylineError:
-    return (
-        problem
-        if isinstance(problem, EddylineError)
-        else UserError("the request cannot be answered", detail=refusal(problem))
-    )
+            return as_refusal(problem)
