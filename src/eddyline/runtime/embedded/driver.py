@@ -22,9 +22,12 @@ from eddyline.connectors.files.file_log import remove_other_logs
 from eddyline.connectors.files.files import FileSource
 from eddyline.connectors.results.output import shared_writer
 from eddyline.errors import UserError, unwritable
-from eddyline.model.clock import Clock, WallClock
+from eddyline.language import Job
+from eddyline.model.clock import Clock
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
+from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.reader import EpochReader, StreamReader
@@ -40,7 +43,6 @@ from eddyline.runtime.figures.report import Report
 from eddyline.runtime.figures.response import Responses
 from eddyline.runtime.front.runner import Observer
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.settings import Settings
 
 #: How long an idle driver sleeps before it looks at its sources again.
 _NAP = 0.02
@@ -49,46 +51,54 @@ _NAP = 0.02
 class EmbeddedDriver:
     def __init__(
         self,
+        job: Job,
         pipeline: Pipeline,
         sources: Mapping[str, Source],
-        streams: Mapping[str, Stream],
         delivery: Delivery,
-        settings: Settings,
-        clock: Clock | None = None,
+        own: SessionSinks,
+        clock: Clock,
         checkpoint: Checkpoint | None = None,
+        control: ControlFolder | None = None,
+        observer: Observer | None = None,
+        before_finish: Callable[[], None] | None = None,
     ) -> None:
+        """
+        Args:
+            own: Gives the sinks that the session has for a query.
+            control: The folder of control records; None: none are read.
+            observer: Called after every epoch.
+            before_finish: Called when a run ends, before everything is written.
+        """
         self.pipeline = pipeline
         self.pipeline.bundles = True
         self.pipeline.handout.on_release = delivery.release
         self.pipeline.handout.on_bundle = delivery.release_bundle
         self.pipeline.handout.listens = delivery.listens
         self.pipeline.on_part = self._write_part
-        self.streams = dict(streams)
-        self.refreshing = EmbeddedRefreshing(pipeline, clock or WallClock(), checkpoint)
+        self.streams = {stream.name: stream for stream in job.streams}
+        self.refreshing = EmbeddedRefreshing(pipeline, clock, checkpoint)
         self.readers: dict[str, StreamReader] = {}
         self.delivery = delivery
-        self.settings = settings
-        self.clock = clock or WallClock()
+        self.settings = job.settings
+        self.clock = clock
         self.pipeline.handout.measure(Responses(self.clock))
         self.checkpoint = checkpoint
-        self._splitting = Splitting(streams.values())
+        self._splitting = Splitting(self.streams.values())
         #: Records that the next epoch takes.
         self._announced: list[Records] = []
         for name, source in sources.items():
-            self._read(streams[name], source)
+            self._read(self.streams[name], source)
+        self.roster = EmbeddedRoster(job, pipeline, delivery, own, self.promise, control, clock)
         self.epoch = 0
         self.epoch_times = EpochTimes()
-        #: Called when a run ends, before everything is written.
-        self.before_finish: Callable[[], None] | None = None
-        #: Called after every epoch.
-        self.observers: list[Observer] = []
+        self._observer = observer
+        self._before_finish = before_finish
         #: What readers in other threads see of the job.
         self.publication = Publication(self.report)
         self.began: float | None = None
         self.ended: float | None = None
         #: Held while an epoch runs: queries come and go between two epochs.
         self.lock = threading.RLock()
-        self.roster: EmbeddedRoster
         #: `working` is set in the thread that runs the job: what is called with results, and signal handlers, find
         #: themselves in it.
         self._here = threading.local()
@@ -253,8 +263,8 @@ class EmbeddedDriver:
             self.roster.announce()
         self.ended = self.clock.now()
         self.epoch_times.add(self.ended - started)
-        for observer in tuple(self.observers):
-            observer(partial(self.report, plans=False))
+        if self._observer is not None:
+            self._observer(partial(self.report, plans=False))
         self._carry_out_later()
         if self.reporter is not None:
             if outcome.dead:
@@ -361,8 +371,8 @@ class EmbeddedDriver:
             self._finish()
 
     def _finish(self) -> None:
-        if self.before_finish is not None:
-            self.before_finish()
+        if self._before_finish is not None:
+            self._before_finish()
         if self.roster.requests is not None:
             self.roster.requests.end()
         self.save(last=True)

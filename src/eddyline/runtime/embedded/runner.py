@@ -38,7 +38,6 @@ from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
-from eddyline.runtime.embedded.roster import EmbeddedRoster
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.pipeline import Pipeline
@@ -439,13 +438,18 @@ class EmbeddedRunner:
         delivery = Delivery(self._out, outbox)
         if self._keep_results:
             delivery.kept_dead = {}
-        streams = {s.name: s for s in self.job.streams}
-        driver = EmbeddedDriver(pipeline, sources, streams, delivery, settings, self._clock, self._checkpoint)
-        driver.observers = [self._observed]
-        driver.before_finish = self._answer_asked
-        control = None if self._folder is None else ControlFolder(self._folder)
-        own = partial(self._own_sinks, pipeline)
-        driver.roster = EmbeddedRoster(self.job, pipeline, delivery, own, driver.promise, control, self._clock)
+        driver = EmbeddedDriver(
+            self.job,
+            pipeline,
+            sources,
+            delivery,
+            own=partial(self._own_sinks, pipeline),
+            clock=self._clock,
+            checkpoint=self._checkpoint,
+            control=None if self._folder is None else ControlFolder(self._folder),
+            observer=self._observed,
+            before_finish=self._answer_asked,
+        )
         later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
         if driver.roster.folded.promised:
             # What control records said of streams in an earlier run.
