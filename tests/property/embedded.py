@@ -71,7 +71,7 @@ def change_tables(case: Case, session: Session, directory: str, epoch: int) -> N
     for table in case.tables:
         if table.changes:
             parquet.write_table(case.arrow_rows(table.name, table.rows_at(epoch)), f"{directory}/{table.name}.parquet")
-            session.driver.refreshing._due.now(session.job.catalog.tables[table.name])
+            session.driver.refreshing.reading.begin([session.job.catalog.tables[table.name]], resumed=True)
 
 
 def run_interrupted(case: Case, rng: Random, early: Settings = EARLY) -> dict[str, list[Values]]:

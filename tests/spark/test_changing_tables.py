@@ -58,7 +58,7 @@ def test_all_shards_change_at_the_same_instant(tmp_path: Path, crashes: float) -
             right += [(v, number) for v in range(first, first + 10)]
             write(tmp_path, number + 1)
             refreshing = job.driver.roster.refreshing
-            refreshing._due.now(refreshing.tables["rates"].table)
+            refreshing.reading.begin([refreshing.tables["rates"].table], resumed=True)
             job.settle(crashes=crashes)
         job.run(closing=True)
         assert sorted((row["v"], row["rate"]) for row in job.table("q").to_pylist()) == right
@@ -79,7 +79,7 @@ def test_files_that_vanish_or_are_half_written_leave_the_old_version_on_all_shar
             if found is not None:
                 file.write_bytes(found)
             refreshing = job.driver.roster.refreshing
-            refreshing._due.now(refreshing.tables["rates"].table)
+            refreshing.reading.begin([refreshing.tables["rates"].table], resumed=True)
             job.settle(crashes=0.3)
             job.run({"s": orders(*range(10 * number, 10 * number + 10))}, crashes=0.3)
             right += [(v, 0) for v in range(10 * number, 10 * number + 10)]
@@ -130,7 +130,7 @@ def test_a_look_that_finds_nothing_new_writes_no_record(tmp_path: Path) -> None:
         def looked() -> int:
             """How many records a look writes."""
             before = next_control(folder)
-            refreshing._due.now(refreshing.tables["rates"].table)
+            refreshing.reading.begin([refreshing.tables["rates"].table], resumed=True)
             job.driver.roster.look()
             return next_control(folder) - before
 
@@ -163,7 +163,7 @@ def test_versions_that_come_faster_than_batches_are_all_there(tmp_path: Path) ->
             for more in range(1, 11):
                 # Before the batch that reads the records, the one at hand ends.
                 write(tmp_path, 10 * number + more)
-                refreshing._due.now(refreshing.tables["rates"].table)
+                refreshing.reading.begin([refreshing.tables["rates"].table], resumed=True)
                 job.driver.roster.look()
                 if more == 5:
                     refreshing.after_batch(job.driver.progress.notes)

@@ -20,14 +20,14 @@ from eddyline.runtime.engine.pipeline import Pipeline
 class EmbeddedRefreshing:
     def __init__(self, pipeline: Pipeline, clock: Clock, checkpoint: Checkpoint | None = None) -> None:
         self._versions = pipeline.versions
-        self._tables = TableRefreshing(clock, lambda: None if checkpoint is None else checkpoint.marks)
+        self.reading = TableRefreshing(clock, lambda: None if checkpoint is None else checkpoint.marks)
 
     def begin(self, resumed: bool) -> None:
-        self._tables.begin(self._changing(), resumed)
+        self.reading.begin(self._changing(), resumed)
 
     def refresh(self) -> bool:
         """Read what is due; whether a table has changed."""
-        return any(changed for _, changed in self._tables.read_due(self._changing(), self._take, self._fail))
+        return any(changed for _, changed in self.reading.read_due(self._changing(), self._take, self._fail))
 
     def _changing(self) -> list[Table]:
         return [known.table for known in self._versions.tables.values()]

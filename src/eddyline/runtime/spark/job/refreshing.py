@@ -37,8 +37,8 @@ class SparkRefreshing:
         self.tables = {kept.table.name: kept for kept in tables if kept.table.refresh is not None}
         self._folder = tables_folder(checkpoint)
         parsing = parsing_folder(checkpoint)
-        self._reading = TableRefreshing(clock or WallClock(), lambda: shared_marks(parsing))
-        self._reading.begin(self._changing(), resumed)
+        self.reading = TableRefreshing(clock or WallClock(), lambda: shared_marks(parsing))
+        self.reading.begin(self._changing(), resumed)
         #: Per table the digests that shards had after the last batch.
         self._needed: dict[str, set[str]] = {}
         #: Per table what the newest record says; of a job that continues it is not known what its shards have.
@@ -54,7 +54,7 @@ class SparkRefreshing:
         """The records about tables that are due now and have changed."""
         said: list[dict[str, object]] = []
         with self._lock:
-            for table, found in self._reading.read_due(self._changing(), self._take, _problem):
+            for table, found in self.reading.read_due(self._changing(), self._take, _problem):
                 if found != self._said.get(table.name):
                     self._said[table.name] = found
                     said.append({"refresh": {"table": table.name, **found}})
