@@ -59,10 +59,17 @@ FAULTS = (
     ),
     # -- state
     Fault(
+        "a line of a log is counted before it is on the disk",
+        "state/whole_file.py",
+        "left = left[os.write(file, left) :]\n            os.fsync(file)\n",
+        "left = left[os.write(file, left) :]\n",
+        ("state/test_whole_file.py",),
+    ),
+    Fault(
         "a file is renamed before it is on the disk",
         "state/whole_file.py",
-        "            os.fsync(file)\n",
-        "",
+        "data = data[os.write(file, data) :]\n            os.fsync(file)\n",
+        "data = data[os.write(file, data) :]\n",
         ("state/test_whole_file.py",),
     ),
     Fault(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eddyline.state.whole_file import make_folder, remove_leftovers, remove_others, write_whole
+from eddyline.state.whole_file import append_line, make_folder, remove_leftovers, remove_others, write_whole
 
 
 @pytest.fixture
@@ -60,6 +60,17 @@ def test_a_disk_that_fails_leaves_the_old_content_and_nothing_else(
         write_whole(str(tmp_path / "header"), "new")
     assert [path.name for path in tmp_path.iterdir()] == ["header"]
     assert (tmp_path / "header").read_text() == "old"
+
+
+def test_a_line_that_is_appended_is_on_the_disk(tmp_path: Path, done: list[str]) -> None:
+    log = tmp_path / "names.log"
+    log.write_bytes(b"first\n")
+    append_line(str(log), b"second\n")
+    assert log.read_bytes() == b"first\nsecond\n"
+    assert done == ["write names.log", "fsync names.log"]
+    with pytest.raises(FileNotFoundError, match="missing.log"):
+        append_line(str(tmp_path / "missing.log"), b"third\n")
+    assert not (tmp_path / "missing.log").exists()
 
 
 def test_a_new_folder_is_made_sure_of(tmp_path: Path, done: list[str]) -> None:

@@ -60,12 +60,23 @@ def read_sealed(path: str, holds: str, hint: str = RESTORE) -> Any:
     except FileNotFoundError:
         raise
     except OSError as problem:
-        message = f"{path} cannot be read"
-        raise CheckpointProblem(
-            message, detail=f"it holds {holds}; {problem.strerror}", hint="check the permissions and the disk"
-        ) from problem
+        raise unreadable(path, holds, problem) from problem
     except ValueError as problem:
-        raise CheckpointProblem(f"{path} is damaged", detail=f"it held {holds}; {problem}", hint=hint) from problem
+        raise damaged(path, holds, problem, hint) from problem
+
+
+def unreadable(path: str, holds: str, problem: OSError) -> CheckpointProblem:
+    """What is said when a file of a checkpoint is there and cannot be read."""
+    return CheckpointProblem(
+        f"{path} cannot be read",
+        detail=f"it holds {holds}; {problem.strerror}",
+        hint="check the permissions and the disk",
+    )
+
+
+def damaged(path: str, holds: str, problem: object, hint: str = RESTORE) -> CheckpointProblem:
+    """What is said when a file of a checkpoint is not what was written."""
+    return CheckpointProblem(f"{path} is damaged", detail=f"it held {holds}; {problem}", hint=hint)
 
 
 def not_writable(folder: str, problem: OSError) -> StateProblem:

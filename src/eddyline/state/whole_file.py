@@ -2,7 +2,7 @@
 
 Answer   `write_whole` writes beside the target under a hidden name, makes sure of the disk, renames, and makes sure of
          the folder. A reader, or a run after a crash or a power cut, finds the old content or the new one.
-         `make_folder` makes a folder that is there after a power cut too.
+         `make_folder` makes a folder that is there after a power cut too; `append_line` lengthens a log.
 Limits   One process writes a path at a time. A crash may leave the hidden file `.<name>.tmp`; the next write of the
          same path replaces it, and `remove_leftovers` removes those of a folder. With `synced=False` the caller makes
          sure of the folder, once for many files (`sync_folder`).
@@ -51,6 +51,22 @@ def write_whole(path: str, content: str | Any, *, mode: int = PRIVATE, synced: b
         # A full disk gets its space back.
         with contextlib.suppress(OSError):
             os.unlink(hidden)
+        raise OSError(problem.errno, problem.strerror, path) from problem
+
+
+def append_line(path: str, line: bytes) -> None:
+    """Append to a file that is there, and make sure of the disk; an `OSError` names the file, which may hold a part of
+    the line then."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
+        try:
+            left = memoryview(line)
+            while len(left):
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError as problem:
         raise OSError(problem.errno, problem.strerror, path) from problem
 
 

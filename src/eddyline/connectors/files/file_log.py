@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from eddyline.connectors.base import Position
 from eddyline.connectors.files.taken import TakenNames
 from eddyline.errors import CheckpointProblem
-from eddyline.state.sealed import RESTORE, sealed, unsealed
-from eddyline.state.whole_file import PRIVATE, make_folder, remove_others, write_whole
+from eddyline.state.sealed import RESTORE, damaged, sealed, unreadable, unsealed
+from eddyline.state.whole_file import append_line, make_folder, remove_others, write_whole
 from eddyline.tuning import InputTuning
 
 #: How many of the newest files are watched for changes.
@@ -97,18 +97,11 @@ class TakenFiles:
 
     def _append(self, line: bytes) -> None:
         assert self._log is not None
-        path = self._path(self._log)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
         try:
-            left = memoryview(line)
-            while len(left):
-                left = left[os.write(file, left) :]
-            os.fsync(file)
-        except OSError as problem:
+            append_line(self._path(self._log), line)
+        except OSError:
             self._log = None  # what follows half a line cannot be read: the next position begins a log
-            raise OSError(problem.errno, problem.strerror, path) from problem
-        finally:
-            os.close(file)
+            raise
         self._appended += len(line)
 
     def _path(self, log: str) -> str:
@@ -139,11 +132,7 @@ class TakenFiles:
                     self._names.add(name)
             if record["files"] == self.count:
                 return
-        raise CheckpointProblem(
-            f"{self._path(str(position['log']))} is damaged",
-            detail=f"it held {_HOLDS}; of {self.count} files some are missing",
-            hint=RESTORE,
-        )
+        raise damaged(self._path(str(position["log"])), _HOLDS, f"of {self.count} files some are missing")
 
     def _records(self, log: str) -> Iterator[dict[str, Any]]:
         path = self._path(log)
@@ -153,14 +142,9 @@ class TakenFiles:
         except FileNotFoundError:
             raise CheckpointProblem(f"{path} is missing", detail=f"it held {_HOLDS}", hint=RESTORE) from None
         except OSError as problem:
-            detail = f"it holds {_HOLDS}; {problem.strerror}"
-            raise CheckpointProblem(
-                f"{path} cannot be read", detail=detail, hint="check the permissions and the disk"
-            ) from problem
+            raise unreadable(path, _HOLDS, problem) from problem
         except (ValueError, KeyError, TypeError) as problem:
-            raise CheckpointProblem(
-                f"{path} is damaged", detail=f"it held {_HOLDS}; {problem}", hint=RESTORE
-            ) from problem
+            raise damaged(path, _HOLDS, problem) from problem
 
 
 def _record(line: bytes) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from eddyline.runtime.recovery.snapshot import (
     waiting_blocks,
 )
 from eddyline.runtime.recovery.stream_identity import Identity, check_identities, embedded_identity
-from eddyline.state.sealed import RESTORE, not_writable, read_sealed, write_sealed
+from eddyline.state.sealed import RESTORE, damaged, not_writable, read_sealed, unreadable, write_sealed
 from eddyline.state.whole_file import make_folder, remove_others, sync_folder, write_whole
 
 ENGINE = "embedded"
@@ -275,15 +275,9 @@ def _read(path: str, block: BlockPlace, holds: str) -> pa.Table:
     except FileNotFoundError:
         raise CheckpointProblem(f"{path} is missing", detail=f"it held {holds}", hint=RESTORE) from None
     except OSError as problem:
-        detail = f"it holds {holds}; {problem.strerror}"
-        raise CheckpointProblem(
-            f"{path} cannot be read", detail=detail, hint="check the permissions and the disk"
-        ) from problem
+        raise unreadable(path, holds, problem) from problem
     if len(content) != block.size:
-        detail = f"it held {holds}; the file has {len(content)} bytes instead of {block.size}"
-        raise CheckpointProblem(f"{path} is damaged", detail=detail, hint=RESTORE)
+        raise damaged(path, holds, f"the file has {len(content)} bytes instead of {block.size}")
     if zlib.crc32(content) != block.crc32:
-        raise CheckpointProblem(
-            f"{path} is damaged", detail=f"it held {holds}; the checksum does not fit the content", hint=RESTORE
-        )
+        raise damaged(path, holds, "the checksum does not fit the content")
     return pa.ipc.open_file(pa.BufferReader(content)).read_all()

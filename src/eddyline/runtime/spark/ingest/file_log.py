@@ -22,11 +22,10 @@ from eddyline.connectors.files.finding import Finder
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.taken import TakenNames
 from eddyline.connectors.files.watch import FileWatch, change_text, seen
-from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.spark.job.layout import parsing_folder
-from eddyline.state.sealed import RESTORE, sealed, unsealed, write_sealed
-from eddyline.state.whole_file import PRIVATE, make_folder, write_whole
+from eddyline.state.sealed import damaged, sealed, unreadable, unsealed, write_sealed
+from eddyline.state.whole_file import append_line, make_folder, write_whole
 from eddyline.tuning import InputTuning
 
 log = logging.getLogger(__name__)
@@ -127,17 +126,11 @@ class FileLog:
             self._begin()
             return
         self._appended += len(line)
-        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
         try:
-            left = memoryview(line)
-            while len(left):
-                left = left[os.write(file, left) :]
-            os.fsync(file)
-        except OSError as problem:
+            append_line(self._path, line)
+        except OSError:
             self._begun = None  # half a line may be there: the next time the log is begun anew
-            raise OSError(problem.errno, problem.strerror, self._path) from problem
-        finally:
-            os.close(file)
+            raise
 
     def _take(self, fresh: list[TakenFile]) -> None:
         for file in fresh:
@@ -172,10 +165,7 @@ class FileLog:
         except FileNotFoundError:
             return
         except OSError as problem:
-            detail = f"it holds {_HOLDS}; {problem.strerror}"
-            raise CheckpointProblem(
-                f"{self._path} cannot be read", detail=detail, hint="check the permissions and the disk"
-            ) from problem
+            raise unreadable(self._path, _HOLDS, problem) from problem
         # A line without its end was being written when the process died; no offset counts it.
         torn = bool(lines) and not lines[-1].endswith(b"\n")
         if torn:
@@ -184,9 +174,7 @@ class FileLog:
             for place, line in enumerate(lines):
                 self._recover(unsealed(line), place == 0)
         except (ValueError, KeyError, TypeError) as problem:
-            raise CheckpointProblem(
-                f"{self._path} is damaged", detail=f"it held {_HOLDS}; {problem}", hint=RESTORE
-            ) from problem
+            raise damaged(self._path, _HOLDS, problem) from problem
         if lines and not torn:
             self._begun, self._appended = len(lines[0]), sum(map(len, lines[1:]))
 

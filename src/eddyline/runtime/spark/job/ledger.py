@@ -34,7 +34,7 @@ from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
 from eddyline.runtime.spark.job.document import from_document, to_document
 from eddyline.runtime.spark.job.static_table import StaticTable, forget, keep, kept
-from eddyline.state.sealed import RESTORE, read_sealed, write_sealed
+from eddyline.state.sealed import RESTORE, damaged, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
 #: Also counts the forms of the shards' state: Spark would take state under other names for none.
@@ -133,9 +133,7 @@ class Ledger:
             known = (found["shards"], found["streams"], queries, found["applied"], found["refused"])
             return Ledger(checkpoint, *known, said, promised, found.get("tables", []), found.get("steps", 1))
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise CheckpointProblem(
-                f"{ledger_path(checkpoint)} is damaged", detail=f"it held {HELD}; {problem}", hint=RESTORE
-            ) from problem
+            raise damaged(ledger_path(checkpoint), HELD, problem) from problem
 
     # -- a job that begins or goes on
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
-from eddyline.state.sealed import RESTORE
+from eddyline.state.sealed import RESTORE, damaged
 from eddyline.state.whole_file import make_folder, write_whole
 
 
@@ -35,9 +35,7 @@ class StaticTable:
             problem = "the digest does not fit the content"
         except (OSError, ValueError) as caught:
             problem = str(caught)
-        raise CheckpointProblem(
-            f"{self.path} is damaged", detail=f"it held the rows of table {self.table.name}; {problem}", hint=RESTORE
-        ) from None
+        raise damaged(self.path, f"the rows of table {self.table.name}", problem) from None
 
 
 def keep(folder: str, table: Table, rows: pa.Table) -> StaticTable:
