@@ -68,7 +68,7 @@ def test_a_line_that_is_appended_is_on_the_disk(tmp_path: Path, done: list[str])
     append_line(str(log), b"second\n")
     assert log.read_bytes() == b"first\nsecond\n"
     assert done == ["write names.log", "fsync names.log"]
-    with pytest.raises(FileNotFoundError, match="missing.log"):
+    with pytest.raises(FileNotFoundError, match=r"missing\.log"):
         append_line(str(tmp_path / "missing.log"), b"third\n")
     assert not (tmp_path / "missing.log").exists()
 
