@@ -18,7 +18,7 @@ Reading  docs/heralds.md
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -155,17 +155,11 @@ class Heralded:
         return Verdict(broken, pc.binary_join_element_wise("violation: herald", broken_ones, " "))
 
     def snapshot(self) -> tuple[object, Mapping[str, Callable[[], pa.Table]]]:
-        one = self.in_force
-        return None if one is None else {
-            "text": one.text,
-            "since": one.since,
-            "until_row": one.until_row,
-            "until": one.until,
-        }, {}
+        return None if self.in_force is None else asdict(self.in_force), {}
 
     def restore(self, state: object, load: Load) -> None:
         if isinstance(state, dict):
-            self.in_force = InForce(state["text"], state["since"], state["until_row"], state["until"])
+            self.in_force = InForce(**state)
 
 
 def _after(start: Ints, lengths: Ints) -> Ints:

@@ -259,6 +259,3 @@ class FilterGroup:
             sent = (route < 0) | ((routes[rows] >> np.maximum(route, 0).astype(np.uint64)) & np.uint64(1) != 0)
             keep = sent if keep is None else keep & sent
         return keep
-
-
-__all__ = ["Bundle", "FilterGroup", "RowProjection"]

@@ -26,7 +26,7 @@ import pyarrow as pa
 from eddyline.model.records.records import BEFORE_ALL, Flags, Records
 from eddyline.model.schema import Stream
 from eddyline.operators.stream.record_queue import RecordQueue, standing
-from eddyline.operators.stream.waiting import Released, Waiting, WaitingRows
+from eddyline.operators.stream.waiting import Released, Waiting, WaitingRows, no_rows
 from eddyline.state.columns import Ints
 
 Census = tuple[Ints, Ints]
@@ -166,8 +166,8 @@ class Gate:
         if released is None and not records:
             return found
         if released is None:
-            none = np.empty(0, np.int64)
-            released = Released(self.stream.schema.arrow.empty_table(), none, None, none, None, none)
+            none = no_rows(self.stream)
+            released = Released(none.table, none.ts, None, none.ts, None, none.number)
         found.append(self._checked(released, before, records, False))
         return found
 
@@ -182,18 +182,11 @@ class Gate:
         return replace(passed, census=None if census is None else _without(census, dead))
 
     def _checked(self, rows: Released, before: int, records: list[Records], straggling: bool) -> Passed:
+        placed = [self._placed(rows, batch) for batch in records]
         passing = GateStretch(
-            rows.table,
-            rows.ts,
-            rows.number,
-            rows.routes,
-            rows.place,
-            len(rows.times),
-            before,
-            [self._placed(rows, batch) for batch in records],
-            self.frontier or 0,
-            straggling,
-        )
+            rows.table, rows.ts, rows.number, rows.routes, rows.place,
+            len(rows.times), before, placed, self.frontier or 0, straggling,
+        )  # fmt: skip
         dead = np.zeros(len(rows.ts), bool)
         reasons: npt.NDArray[Any] | None = None
         for checker in self.checkers.values():
@@ -208,25 +201,13 @@ class Gate:
 
     def _apart(self, rows: Released, records: list[Records], dead: Flags, reasons: npt.NDArray[Any] | None) -> Passed:
         census = None if rows.numbers is None else (rows.times, rows.numbers)
+        chunk = Waiting(rows.table, rows.ts, rows.number, rows.routes)
         if reasons is None or not dead.any():
-            chunk = (
-                Waiting(rows.table, rows.ts, rows.number, rows.routes, int(rows.number.min())) if len(rows.ts) else None
-            )
-            return Passed(chunk, census, records)
-        kept = np.flatnonzero(~dead)
-        chunk = None
-        if len(kept):
-            routes = None if rows.routes is None else rows.routes[kept]
-            number = rows.number[kept]
-            chunk = Waiting(rows.table.take(pa.array(kept)), rows.ts[kept], number, routes, int(number.min()))
+            return Passed(_begun(chunk), census, records)
         lost = rows.table.filter(pa.array(dead)).append_column("_reason", pa.array(reasons[dead], pa.string()))
-        return Passed(
-            chunk,
-            None if census is None else _without(census, rows.number[dead]),
-            records,
-            lost,
-            None if rows.routes is None else rows.routes[dead],
-        )
+        census = None if census is None else _without(census, rows.number[dead])
+        routes = None if rows.routes is None else rows.routes[dead]
+        return Passed(_begun(chunk.take(np.flatnonzero(~dead))), census, records, lost, routes)
 
     def _placed(self, rows: Released, records: Records) -> PlacedRecords:
         sequence = None if self.stream.sequence is None else rows.table.column(self.stream.sequence)
@@ -249,6 +230,11 @@ class Gate:
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.frontier, self.queue.released, self._serial = saved["frontier"], saved["released"], saved["serial"]
         self.counts = Counts(dict(saved["came"]), dict(saved["late"]))
+
+
+def _begun(chunk: Waiting) -> Waiting | None:
+    """The chunk with the number of its first row; None: it has no row."""
+    return replace(chunk, first=int(chunk.number.min())) if len(chunk) else None
 
 
 def _without(census: Census, numbers: Ints) -> Census:

@@ -31,12 +31,9 @@ class Taken:
     chunk: Waiting | None
     #: Event times and arrival numbers of all such rows of the stream, where they are counted.
     census: tuple[Ints, Ints] | None
-    #: Rows below the horizon, and their event times.
-    late: pa.Table | None
-    late_times: Ints
-    #: Rows that break a heartbeat, and their routes.
-    broken: pa.Table | None = None
-    broken_routes: npt.NDArray[np.uint64] | None = None
+    #: Rows below the horizon, and rows that break a heartbeat; None: there are none.
+    late: Waiting | None
+    broken: Waiting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +109,17 @@ class Intake:
         bound, first = self.horizon, self.arrived
         number = first + (np.arange(len(ts)) if places is None else places)
         self.arrived += len(ts) if total is None else total
-        late, late_times = None, ts[:0]
         is_ordered = ascends(ts)
+        chunk = Waiting(rows, ts, number, routes, first)
         if newest is None and len(ts):
             newest = int(ts[-1] if is_ordered else ts.max())
-        broken, lost, lost_routes = self._broken(ts, number - first, heartbeats), None, None
+        lost = late = None
+        broken = self._broken(ts, number - first, heartbeats)
         if broken is not None and broken.any():
-            lost, lost_routes = rows.filter(pa.array(broken)), None if routes is None else routes[broken]
-            chosen = np.flatnonzero(~broken)
-            rows, ts, number = rows.take(pa.array(chosen)), ts[chosen], number[chosen]
-            routes = None if routes is None else routes[chosen]
+            lost, chunk = chunk.take(np.flatnonzero(broken)), chunk.take(np.flatnonzero(~broken))
+        ts = chunk.ts
         if bound is not None and len(ts) and (ts[0] if is_ordered else ts.min()) < bound:
-            below = ts < bound
-            late, late_times = rows.filter(pa.array(below)), ts[below]
-            chosen = np.flatnonzero(~below)
-            rows, ts, number = rows.take(pa.array(chosen)), ts[chosen], number[chosen]
-            routes = None if routes is None else routes[chosen]
+            late, chunk = chunk.take(np.flatnonzero(ts < bound)), chunk.take(np.flatnonzero(ts >= bound))
         counted = None
         if census is not None:
             kept = np.ones(len(census), np.bool_) if bound is None else census >= bound
@@ -136,8 +128,7 @@ class Intake:
             counted = (census[kept], (first + np.arange(len(census)))[kept])
         if newest is not None:
             self._came_to(newest)
-        chunk = in_time_order(Waiting(rows, ts, number, routes, first), self.stream) if len(ts) else None
-        return Taken(chunk, counted, late, late_times, lost, lost_routes)
+        return Taken(in_time_order(chunk, self.stream) if len(chunk) else None, counted, late, lost)
 
     def _broken(self, ts: Ints, places: Ints, heartbeats: Heartbeats | None) -> Flags | None:
         """Which rows break a heartbeat of this epoch or of an earlier one; None: there is none."""

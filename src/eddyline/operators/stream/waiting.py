@@ -138,22 +138,15 @@ class WaitingRows:
         self.chunks = [self.merged(rest)] if len(rest) > _MOST_CHUNKS else rest
         if not ready and self.census is None:
             return None
-        rows = self.merged(ready) if ready else None
-        times, place, numbers = (rows.ts if rows is not None else np.empty(0, np.int64)), None, None
+        rows = self.merged(ready) if ready else no_rows(self.stream)
+        times, place, numbers = rows.ts, None, None
         if self.census is not None:
             cut = int(np.searchsorted(self.census[0], frontier))
             times, numbers = self.census[0][:cut], self.census[1][:cut]
             self.census = (self.census[0][cut:], self.census[1][cut:])
-            place = _positions(numbers, rows.number if rows is not None else np.empty(0, np.int64))
+            place = _positions(numbers, rows.number)
         self.released += len(times)
-        if rows is None:
-            empty = self.stream.schema.arrow.empty_table()
-            return (
-                Released(empty, np.empty(0, np.int64), None, times, place, np.empty(0, np.int64), numbers)
-                if len(times)
-                else None
-            )
-        return Released(rows.table, rows.ts, rows.routes, times, place, rows.number, numbers)
+        return Released(rows.table, rows.ts, rows.routes, times, place, rows.number, numbers) if len(times) else None
 
     def take_back(self, bound: int | None) -> tuple[list[Waiting], tuple[Ints, Ints] | None]:
         """The rows, and the part of the census, at or above a bound: they wait elsewhere from now on."""
@@ -187,6 +180,11 @@ class WaitingRows:
             min(c.first for c in chunks),
         )
         return in_time_order(whole, self.stream)
+
+
+def no_rows(stream: Stream) -> Waiting:
+    none = np.empty(0, np.int64)
+    return Waiting(stream.schema.arrow.empty_table(), none, none, None)
 
 
 def _positions(numbers: Ints, wanted: Ints) -> Ints:

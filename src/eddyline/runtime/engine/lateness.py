@@ -51,9 +51,9 @@ def late_letters(
     found = []
     if taken.late is not None and len(taken.late):
         assert horizon is not None
-        _refuse(intake, taken.late_times, horizon, on_late)
+        _refuse(intake, taken.late.ts, horizon, on_late)
         reason = f"late: event time lies before {np.datetime64(horizon, 'us')}, the newest seen minus lateness"
-        found.append(_letters(taken.late, taken.late_times, reason, readers))
+        found.append(_letters(taken.late.table, taken.late.ts, reason, readers))
     fronts = [reader.frontier for reader in readers if reader.frontier is not None]
     chunk = taken.chunk
     if chunk is not None and fronts and int(chunk.ts[0]) < max(fronts):

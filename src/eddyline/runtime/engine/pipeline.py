@@ -365,7 +365,7 @@ class Pipeline:
             heartbeats=heartbeats,
         )
         if taken.broken is not None:
-            self.gating.broke(name, taken.broken, taken.broken_routes, outcome)
+            self.gating.broke(name, taken.broken.table, taken.broken.routes, outcome)
         readers = [timeline for streams, timeline in self.timelines.items() if name in streams]
         if has_late(taken, readers):
             letters = late_letters(
