@@ -29,8 +29,7 @@ LineageBits = npt.NDArray[np.uint64]
 
 def any_bit(lineage: LineageBits) -> npt.NDArray[np.bool_]:
     """Per row whether a query wants it."""
-    wanted: npt.NDArray[np.bool_] = lineage[:, 0] != 0 if lineage.shape[1] == 1 else any_bits(lineage)
-    return wanted
+    return lineage[:, 0] != 0 if lineage.shape[1] == 1 else any_bits(lineage)
 
 
 @dataclass(slots=True)

@@ -105,8 +105,7 @@ class StreamInput:
     def _deaths(self, ts: Ints) -> Ints:
         if self.stream.is_table:
             return np.full(len(ts), ALWAYS)
-        deaths: Ints = np.minimum(ts, ALWAYS - self.port.span) + self.port.span
-        return deaths
+        return np.minimum(ts, ALWAYS - self.port.span) + self.port.span
 
     def values_of(self, column: str, ids: Ints) -> pa.Array:
         """The values of a key of stored rows."""
@@ -218,8 +217,7 @@ class NodeInput:
         return {reference: self.store.at(f"id:{reference}", ids) for reference in self.references}
 
     def deaths(self, ids: Ints) -> Ints:
-        deaths: Ints = self.store.at("dead", ids)
-        return deaths
+        return self.store.at("dead", ids)
 
     def lineage(self, ids: Ints) -> LineageBits | None:
         if not self.width:

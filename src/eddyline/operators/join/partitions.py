@@ -96,8 +96,7 @@ class Partition:
         ends = np.searchsorted(self._places, (codes + 1) * self._span)
         upto = np.searchsorted(self._places, codes * self._span + np.maximum(ranks - self._first, -1), side="right")
         seen = self._counts[codes] - (ends - upto)
-        inside: npt.NDArray[np.bool_] = seen - store.at(self.number_column, ids) <= self.window.count
-        return inside
+        return seen - store.at(self.number_column, ids) <= self.window.count
 
     # -- state
 
@@ -165,5 +164,4 @@ def judging(group: JoinGroup, windows: Sequence[Window | None]) -> list[Partitio
 
 def _is_newest(base: StreamInput, ids: Ints, ranks: Ints) -> npt.NDArray[np.bool_]:
     """Whether rows are the newest of their combinations."""
-    newest: npt.NDArray[np.bool_] = base.store.at(base.order, ids) == ranks
-    return newest
+    return base.store.at(base.order, ids) == ranks

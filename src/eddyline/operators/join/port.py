@@ -292,8 +292,7 @@ class Port:
         """Clear the bits of members whose time windows do not reach rows of these ages; returns per row whether a bit
         is left."""
         by_time, _ = self.reaches
-        left: npt.NDArray[np.bool_] = keep_within(lineage, ages, by_time.sizes, by_time.table)
-        return left
+        return keep_within(lineage, ages, by_time.sizes, by_time.table)
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
         """The first id that a row at or after the frontier may still meet under this port."""

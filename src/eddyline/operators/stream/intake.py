@@ -47,8 +47,7 @@ class Heartbeats:
     def broken(self, ts: Ints, places: Ints) -> Flags:
         """Which rows, with these event times and places in the source, break one of them."""
         latest = np.maximum.accumulate(np.concatenate([[BEFORE_ALL], self.instants]))
-        found: Flags = ts <= latest[np.searchsorted(self.before, places, side="right")]
-        return found
+        return ts <= latest[np.searchsorted(self.before, places, side="right")]
 
 
 class Intake:

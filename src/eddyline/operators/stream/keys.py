@@ -21,18 +21,14 @@ def keys_of(values: pa.Array, kind: DataType) -> Ints:
     """One key per value; what stands at nulls means nothing."""
     if kind.name == "STRING":
         offsets, data = string_buffers(values)
-        keys: Ints = hashing.hash_strings(offsets, data)
-        return keys
+        return hashing.hash_strings(offsets, data)
     plain = as_plain(values, kind)
     if kind.name == "DOUBLE":
         # As in SQL, -0.0 equals 0.0 and NaN equals NaN, whatever their bits.
         canonical = np.where(np.isnan(plain), np.nan, plain) + 0.0
         return canonical.view(np.int64)
     if kind.name == "DECIMAL":
-        high: Ints = hashing.combine(
-            hashing.mix_all(np.ascontiguousarray(plain[:, 0])), np.ascontiguousarray(plain[:, 1])
-        )
-        return high
+        return hashing.combine(hashing.mix_all(np.ascontiguousarray(plain[:, 0])), np.ascontiguousarray(plain[:, 1]))
     return plain.astype(np.int64)
 
 

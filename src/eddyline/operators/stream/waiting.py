@@ -190,8 +190,7 @@ def no_rows(stream: Stream) -> Waiting:
 def _positions(numbers: Ints, wanted: Ints) -> Ints:
     """Where each wanted arrival number stands in `numbers` (all of them are there)."""
     by_number = np.argsort(numbers)
-    found: Ints = by_number[np.searchsorted(numbers[by_number], wanted)]
-    return found
+    return by_number[np.searchsorted(numbers[by_number], wanted)]
 
 
 def in_time_order(rows: Waiting, stream: Stream) -> Waiting:

@@ -128,8 +128,7 @@ class DemandCondition:
             found = self._partners(hashes, self.opposite.floors(clocks), deaths, self.opposite.end) >= 0
         self.checked += len(hashes)
         self.rejected += len(hashes) - int(np.count_nonzero(found))
-        passing: Flags = found
-        return passing
+        return found
 
     def sampled(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Flags:
         """The same answer of a few combinations, whatever the ages, without making an index for it."""
@@ -196,8 +195,7 @@ class DemandCondition:
             ceilings = np.full(len(keys), np.iinfo(np.int64).max)
         dead = store.columns[self.opposite.death]
         stored = bloom.Begun(index.heads, index.back, index.keys, begins, dead, store.base, store.first)
-        found: Ints = bloom.holders(keys, floors, ceilings, stored, before)
-        return found
+        return bloom.holders(keys, floors, ceilings, stored, before)
 
     def _opposite_keys(self) -> Ints:
         held = alive_components(self.opposite, self.bases)

@@ -167,19 +167,14 @@ class Dropping:
         index = child.store.indexes.get(child.stream.index_name(columns))
         if index is None:
             return np.isin(keys, combined([child.store.column(column) for column in columns]))
-        found: Mask = kernels.held(
-            keys, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True)
-        )
-        return found
+        return kernels.held(keys, child.floors(base.store.at("ts", ids)), index.chains(child.order, child.death, True))
 
 
 def _keys(asked: kernels.ProbeColumns, ids: Ints) -> Ints:
     """The keys of rows with rising ids, without a copy where there are no gaps between them."""
     if len(ids) and ids[-1] - ids[0] == len(ids) - 1:
-        near: Ints = asked.keys[ids[0] - asked.base : ids[-1] + 1 - asked.base]
-        return near
-    found: Ints = asked.keys[ids - asked.base]
-    return found
+        return asked.keys[ids[0] - asked.base : ids[-1] + 1 - asked.base]
+    return asked.keys[ids - asked.base]
 
 
 def _plain(values: npt.NDArray[np.generic]) -> Ints:

@@ -71,8 +71,7 @@ class WindowCosts:
     def windows(self) -> list[float]:
         if self.per_row is None or not self.per_row.any():
             return self.sizes
-        found: list[float] = np.cumsum(self.per_row).tolist()
-        return found
+        return np.cumsum(self.per_row).tolist()
 
     def note(
         self, low: int, rows: int, looking: float, visited: Ints | Sequence[int], handing_out: Sequence[float]

@@ -69,10 +69,9 @@ class Met:
         """Positions in `ids`, which are rows of this stretch, and the rows that they meet, as far as the floors
         reach."""
         store = partner.store
-        found: tuple[Ints, Ints] = pairs_of(
+        return pairs_of(
             ids - self.start, floors, self.begin, self.rows, store.columns[partner.death], store.base, store.first
         )
-        return found
 
 
 class SharedProbes:

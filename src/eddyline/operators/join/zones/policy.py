@@ -217,8 +217,7 @@ class ZoneSkipping(JoinPolicy):
         ((reference, ids),) = probe.rows.ids.items()
         store = node.bases[reference].store
         starts = store.zones.stretches(store.first, store.end, int(ids[0]), int(ids[-1]) + 1)
-        cuts: Ints = np.unique(np.searchsorted(ids, starts))
-        return cuts
+        return np.unique(np.searchsorted(ids, starts))
 
     def _passed(self, step: StepZones, ranges: dict[int, Ranges], kinds: Ints, decided: Flags) -> tuple[Passed, ...]:
         """Number the cells by the conditions that they pass, in place; returns the conditions of each number."""
