@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
-from eddyline.operators.promises.closings import Closed
+from eddyline.operators.promises.closed import Closed
 from eddyline.operators.promises.covering import ordered_keys
 from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.state.closed import Intervals, Keys, distinct, earliest, least_places, places_of

@@ -4,7 +4,7 @@ Answer   `Intervals` holds values of one column with an order, as keys, in inter
          dense keys cost nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the
          values themselves.
 State    Sorted arrays, and what came lately: it is merged when it has grown to an eighth of the rest.
-Limits   A lone value costs 16 bytes in `Intervals`. Keys keep the order of values: `operators/promises/closings.py`
+Limits   A lone value costs 16 bytes in `Intervals`. Keys keep the order of values: `operators/promises/closed.py`
          makes them.
 """
 

@@ -3,7 +3,7 @@
 Answer   `Promises.check` sees the rows of a stream with the punctuations among them, once, in order. A row that stands
          after a punctuation and matches it is a violation: it is taken out, with a reason. What has passed is
          remembered.
-State    Everything that was promised (`closings.py`), and counts.
+State    Everything that was promised (`closed.py`), and counts.
 Limits   A violation is a row: it makes no other row one. Rows that come out of order after their stream was idle are
          judged by all promises that have taken effect.
 Reading  docs/punctuations.md
@@ -20,7 +20,7 @@ import pyarrow as pa
 from eddyline.model.records.punctuation import HEARTBEAT, KIND, PATTERN, from_text
 from eddyline.model.records.records import Flags
 from eddyline.model.schema import Stream
-from eddyline.operators.promises.closings import Closed, first_places
+from eddyline.operators.promises.closed import Closed, first_places
 from eddyline.operators.promises.covering import covered
 from eddyline.operators.stream.gate import GateStretch, PlacedRecords, Verdict
 

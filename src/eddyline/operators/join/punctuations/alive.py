@@ -36,7 +36,8 @@ from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.operators.join.policy import Came
 from eddyline.operators.join.probing.inverse import Turned, inverse_of
-from eddyline.operators.promises.closings import LONG_AGO, Closed, Closings
+from eddyline.operators.promises.closed import LONG_AGO, Closed
+from eddyline.operators.promises.closings import Closings
 from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 

@@ -20,7 +20,8 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.punctuations.alive import JoinShape
 from eddyline.operators.join.punctuations.one_key import OneKey
-from eddyline.operators.promises.closings import Closed, Closings
+from eddyline.operators.promises.closed import Closed
+from eddyline.operators.promises.closings import Closings
 from eddyline.operators.promises.covering import constants
 from eddyline.operators.stream.keys import keys_of
 from eddyline.state.closed import distinct

@@ -24,7 +24,7 @@ from eddyline.operators.join.policy import Came
 from eddyline.operators.join.probing.inverse import column_of
 from eddyline.operators.join.probing.probing import of_any_age
 from eddyline.operators.join.punctuations.alive import AliveEvaluation, JoinShape
-from eddyline.operators.promises.closings import LONG_AGO
+from eddyline.operators.promises.closed import LONG_AGO
 from eddyline.state.closed import distinct, places_of
 from eddyline.state.columns import Ints
 from eddyline.state.store import DROPPED

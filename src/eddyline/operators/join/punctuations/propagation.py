@@ -31,7 +31,8 @@ from eddyline.operators.join.policy import Came
 from eddyline.operators.join.punctuations.alive import Pin
 from eddyline.operators.join.punctuations.group_roots import GroupRoots
 from eddyline.operators.project import result_schema
-from eddyline.operators.promises.closings import Closed, Closings
+from eddyline.operators.promises.closed import Closed
+from eddyline.operators.promises.closings import Closings
 from eddyline.operators.promises.covering import constants
 from eddyline.state.closed import codes_of
 from eddyline.state.columns import Ints

@@ -31,7 +31,8 @@ from eddyline.operators.expressions.evaluate import Issues, compile_expression, 
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.pending import Left, PendingRows
-from eddyline.operators.promises.closings import LONG_AGO, Closings
+from eddyline.operators.promises.closed import LONG_AGO
+from eddyline.operators.promises.closings import Closings
 from eddyline.operators.promises.covering import there
 from eddyline.operators.stream.stream import whole_columns
 from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery
