@@ -92,7 +92,7 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
     old, later = ([(low * apart, high * apart) for low, high in spans] for spans in (old, later))
     asked = probe.ProbeColumns(keys, ranks, times, 7)
     ends = [np.array([span[at] for span in spans], np.int64) for spans in (old, later) for at in (0, 1)]
-    shut = probe.Shut(*ends, 15, places)
+    ranges = probe.ClosedRanges(*ends, 15, places)
     ids = np.sort(rng.choice(60, 40, replace=False)) + 7
     expected = []
     for at in (ids - 7).tolist():
@@ -102,7 +102,7 @@ def test_rows_are_unmet_whose_key_is_closed_and_not_stored(seed: int, apart: int
         expected.append(closed and not any(key[row] == one and ts[row] >= times[at] - span for row in left))
     for in_time_order in (True, False):
         assert (
-            probe.unmet(ids, asked, span, shut, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist()
+            probe.unmet(ids, asked, span, ranges, store.indexes["key"].chains("seq", "ts", in_time_order)).tolist()
             == expected
         )
 
@@ -120,10 +120,11 @@ def test_words_are_shut_that_lie_in_intervals_or_have_a_place(seed: int) -> None
         for closed, one in zip(expected, keys.tolist(), strict=True)
     ]
     left_out = rng.random(80) < 0.3
-    shut = probe.Shut(*ends, 15, places)
-    assert probe.shut_rows(keys, np.empty(0, np.bool_), shut, never).tolist() == np.flatnonzero(expected).tolist()
+    ranges = probe.ClosedRanges(*ends, 15, places)
+    assert probe.closed_rows(keys, np.empty(0, np.bool_), ranges, never).tolist() == np.flatnonzero(expected).tolist()
     assert (
-        probe.shut_rows(keys, left_out, shut, never).tolist() == np.flatnonzero(np.array(expected) & ~left_out).tolist()
+        probe.closed_rows(keys, left_out, ranges, never).tolist()
+        == np.flatnonzero(np.array(expected) & ~left_out).tolist()
     )
 
 

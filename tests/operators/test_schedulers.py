@@ -71,7 +71,7 @@ def test_a_dear_stretch_is_served_after_the_cheap_ones_once_it_has_been_measured
     ) == [ScheduledWork(0, 1, 0, 3)]
     for low, seconds in enumerate([0.1, 0.1, 5.0]):
         costs.note(low, 100, 0.0, [1], [seconds])
-    costs.settle(100)
+    costs.end_epoch(100)
     units = list(
         SchedulingQueues(scheduler("mqt", costs.windows, [1, 1, 1]), 2).units(np.array([0, 50, 100]), costs.need(100))
     )
@@ -82,7 +82,7 @@ def test_older_measurements_count_half() -> None:
     costs = WindowCosts([1.0, 2.0], [1, 1])
     for seconds in (4.0, 2.0):
         costs.note(0, 10, 0.0, [1, 1], [seconds / 2, seconds / 2])
-        costs.settle(10)
+        costs.end_epoch(10)
     assert costs.per_row is not None
     assert costs.per_row.tolist() == pytest.approx([0.15, 0.15])
     assert costs.handout == pytest.approx(1.0)
@@ -96,7 +96,7 @@ def test_units_are_as_large_as_makes_the_mean_wait_least(queries: list[int]) -> 
     for low in range(3):
         costs.note(low, 1000, 0.0, [10], [0.5])
     costs.handout = 0.02
-    costs.settle(1000)
+    costs.end_epoch(1000)
     here, after = queries[0] + queries[1], queries[2]
     work, price = 2 * 0.5, 3 * 0.02
 
@@ -112,7 +112,7 @@ def test_an_epoch_that_was_held_up_is_forgotten() -> None:
     for held_up in (2.0, 0.0):
         for low, seen in ((0, 20), (1, 400)):
             costs.note(low, 100, 0.001 * seen + held_up * (low == 0), [seen], [0.1])
-        costs.settle(100)
+        costs.end_epoch(100)
     assert costs.again == pytest.approx(0.0)
     assert costs.windows == pytest.approx(np.cumsum([0.0012, 0.005]).tolist())
 
@@ -121,7 +121,7 @@ def test_taking_rows_up_is_told_apart_from_what_they_see() -> None:
     costs = WindowCosts([1.0, 2.0, 3.0], [1, 1, 1])
     for low, rows, seen in ((0, 100, 20), (0, 50, 90), (1, 100, 400), (2, 30, 1000)):
         costs.note(low, rows, 0.02 * rows + 0.003 * seen, [seen], [0.0])
-    costs.settle(100)
+    costs.end_epoch(100)
     assert costs.again == pytest.approx(0.02)
     assert costs.windows == pytest.approx(
         np.cumsum([0.003 * 110 / 100, 0.003 * 400 / 100, 0.003 * 1000 / 100]).tolist()
@@ -132,7 +132,7 @@ def test_where_they_cannot_be_told_apart_all_goes_with_what_is_seen() -> None:
     costs = WindowCosts([1.0, 2.0], [1, 1])
     for rows in (10, 20, 40):
         costs.note(0, rows, 0.5 * rows, [2 * rows, 3 * rows], [0.0, 0.0])
-    costs.settle(70)
+    costs.end_epoch(70)
     assert costs.again == 0.0
     assert costs.windows == pytest.approx([0.2, 0.5])
 

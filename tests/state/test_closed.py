@@ -168,7 +168,7 @@ def test_promises_are_forgotten_by_generations() -> None:
     closed = Closed({"k": BIGINT}, remember=10)
     for now in range(0, 100, 5):
         closed.add(pa.table({"k": [now]}), np.array([now]))
-        closed.settle(now)
+        closed.make_old(now)
     assert len(closed.generations) == 2
     asked = {"k": pa.array([75, 80, 95])}
     assert closed.old(asked, 3, ts=np.full(3, 99)).tolist() == [False, True, True]

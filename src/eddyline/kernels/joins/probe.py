@@ -185,7 +185,7 @@ class ProbeColumns(NamedTuple):
     base: int
 
 
-class Shut(NamedTuple):
+class ClosedRanges(NamedTuple):
     """Keys of which no further row comes: two lists of intervals in order, and `places` of the keys from `first` on,
     each closed for
     rows at its place and after it."""
@@ -209,11 +209,11 @@ def _lies_in(key, low, high):
 
 
 @njit(cache=True, nogil=True)
-def shut_rows(keys, left_out, shut, never):
+def closed_rows(keys, left_out, ranges, never):
     """Positions of the keys that are closed, at whatever place before `never`, without those that are left out; there
     may be no flags for
     that."""
-    low, high, further_low, further_high, begin, places = shut
+    low, high, further_low, further_high, begin, places = ranges
     out = np.empty(len(keys), np.int64)
     n = 0
     for i in range(len(keys)):
@@ -228,11 +228,11 @@ def shut_rows(keys, left_out, shut, never):
 
 
 @njit(cache=True, nogil=True)
-def unmet(ids, asked, span, shut, stored):
+def unmet(ids, asked, span, ranges, stored):
     """Which rows ask for a key that is closed at their places, and whose chain has no row with it that is in its
     window."""
     asked_keys, order, times, base = asked
-    low, high, further_low, further_high, begin, places = shut
+    low, high, further_low, further_high, begin, places = ranges
     heads, back, keys, _, dead, stored_base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     out = np.zeros(len(ids), np.bool_)

@@ -28,8 +28,8 @@ from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.policy import Fresh, JoinPolicy, NodeOutput, Order, overriding
 from eddyline.operators.join.probing.modes import SKIP, Grid, Modes, PairCells, Pairs, Probe, both
 from eddyline.operators.join.probing.probing import portions
-from eddyline.operators.join.probing.settled import settled
 from eddyline.operators.join.probing.steps import UNSEEN, ProbeStep, ProbeSteps
+from eddyline.operators.join.probing.untested import untested
 from eddyline.operators.join.probing.verification import Verification
 from eddyline.operators.stream.keys import combined
 from eddyline.tuning import Tuning
@@ -238,7 +238,7 @@ class JoinNode:
         """The combinations of a probe, in portions where they are many."""
         step, counters = probe.step, self.counters
         found, grid = (None, None) if modes is None else (modes.found, modes.grid)
-        if found is None and grid is not None and (made := settled(self, probe, grid, keeps)) is not None:
+        if found is None and grid is not None and (made := untested(self, probe, grid, keeps)) is not None:
             yield made
             return
         total = 0

@@ -121,7 +121,7 @@ class Port:
         before = self.width
         self.members[member.slot] = member
         self._grouped.add(member.slot, member.predicate, self.position)
-        self._settle()
+        self._members_changed()
         if self.stores_lineage and before < self.width:
             narrow = store.columns[self.lineage_column].reshape(store.capacity, before)
             store.add_column(self.lineage_column, np.uint64, self.width)
@@ -133,9 +133,9 @@ class Port:
             self._filters.pop(slot, None)
         if self.stores_lineage:
             clear_bit(store.columns[self.lineage_column], slot)
-        self._settle()
+        self._members_changed()
 
-    def _settle(self) -> None:
+    def _members_changed(self) -> None:
         members = tuple(self.members.values())
         # Stored lineage is never narrowed: a slot that was given once may be given again.
         self.width = max(self.width, max((m.slot for m in members), default=0) // 64 + 1)

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.joins.probe import Shut
+from eddyline.kernels.joins.probe import ClosedRanges
 from eddyline.model.datatypes import DataType
 from eddyline.model.records.punctuation import PATTERN, ValuePattern, from_text
 from eddyline.model.window import FOREVER
@@ -132,15 +132,15 @@ class Closed:
         self.types = dict(types)
         self.remember = remember
         self.generations: dict[int, _Sets] = {}
-        #: Promises since the last `settle`, with the instants at which they took effect.
+        #: Promises since the last `make_old`, with the instants at which they took effect.
         self.fresh: list[tuple[pa.Table, Ints]] = []
         #: Promises among the rows of the epoch at hand, with the ranks of the first rows after them.
         self.coming: list[tuple[pa.Table, Ints]] = []
-        #: Bodies of promises of one column since the last `settle`, by identity: their keys, where they are not null,
+        #: Bodies of promises of one column since the last `make_old`, by identity: their keys, where they are not null,
         #: and the ends.
         self._spoken: dict[int, tuple[Ints, Mask | None, int, int]] = {}
-        #: What `shut` and `is_by_key` have found: a cache per column, which new punctuations clear.
-        self._shut: dict[str, Shut | None] = {}
+        #: What `closed_ranges` and `is_by_key` have found: a cache per column, which new punctuations clear.
+        self._ranges: dict[str, ClosedRanges | None] = {}
         self._by_key: dict[tuple[str, frozenset[str]], bool] = {}
 
     @property
@@ -152,7 +152,7 @@ class Closed:
         return not self.generations and not self.fresh and not self.coming
 
     def add(self, body: pa.Table, instants: Ints) -> None:
-        """Promises that have taken effect; they are fresh until `settle`."""
+        """Promises that have taken effect; they are fresh until `make_old`."""
         if len(body):
             self.fresh.append((body, instants))
             self._forget()
@@ -163,9 +163,9 @@ class Closed:
         self._forget()
 
     def _forget(self) -> None:
-        self._shut, self._by_key = {}, {}
+        self._ranges, self._by_key = {}, {}
 
-    def settle(self, now: int | None = None) -> None:
+    def make_old(self, now: int | None = None) -> None:
         """From here on the fresh promises are old; generations that `now` has left behind are forgotten."""
         for body, instants in self.fresh:
             if self.remember is None:
@@ -185,7 +185,7 @@ class Closed:
     def old(
         self, columns: Columns, rows: int, regions: Mapping[str, ValuePattern] | None = None, ts: Ints | None = None
     ) -> Mask:
-        """Which values a promise of before the last `settle` covers; `ts`: event times of rows, which generations may
+        """Which values a promise of before the last `make_old` covers; `ts`: event times of rows, which generations may
         have left behind."""
         found = np.zeros(rows, np.bool_)
         columns, regions = self._given(columns, regions or {}, rows)
@@ -197,7 +197,7 @@ class Closed:
         return found
 
     def instants(self, columns: Columns, rows: int, regions: Mapping[str, ValuePattern] | None = None) -> Ints:
-        """When values were closed: LONG_AGO before the last `settle`, FOREVER not yet."""
+        """When values were closed: LONG_AGO before the last `make_old`, FOREVER not yet."""
         old = self.old(columns, rows, regions)
         found = np.full(rows, FOREVER)
         found[old] = LONG_AGO
@@ -231,7 +231,7 @@ class Closed:
         return self._by_key[asked]
 
     def is_near(self, name: str, keys: Ints) -> bool:
-        """Whether something promised of a column, before or since the last `settle`, lies between the least and the
+        """Whether something promised of a column, before or since the last `make_old`, lies between the least and the
         greatest of some
         keys; where keys tell all (`is_by_key`), nothing is closed of the others."""
         if not len(keys):
@@ -264,14 +264,14 @@ class Closed:
                 np.minimum(found, first, out=found)
         return found
 
-    def shut(self, name: str) -> Shut | None:
+    def closed_ranges(self, name: str) -> ClosedRanges | None:
         """What is closed of a column, for `kernels/joins/probe.py`; None: use `keys_before`. Values of the type
         are their own keys in order."""
-        if name not in self._shut:
-            self._shut[name] = self._shut_of(name)
-        return self._shut[name]
+        if name not in self._ranges:
+            self._ranges[name] = self._ranges_of(name)
+        return self._ranges[name]
 
-    def _shut_of(self, name: str) -> Shut | None:
+    def _ranges_of(self, name: str) -> ClosedRanges | None:
         if len(self.generations) > 1 or len(self.coming) > 1 or self.types[name].name == "DOUBLE":
             return None
         begin, places = 0, _NOTHING
@@ -286,12 +286,14 @@ class Closed:
                 return None
             begin, places = low, found
         intervals = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
-        return Shut(*(intervals[0].parts() if intervals else (_NOTHING,) * 4), begin, places)
+        return ClosedRanges(*(intervals[0].parts() if intervals else (_NOTHING,) * 4), begin, places)
 
-    def shut_by_now(self, name: str) -> Shut | None:
-        """As `shut`, when the epoch has ended: its promises have taken effect."""
+    def closed_ranges_by_now(self, name: str) -> ClosedRanges | None:
+        """As `closed_ranges`, when the epoch has ended: its promises have taken effect."""
         return (
-            self.shut(name) if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming] else None
+            self.closed_ranges(name)
+            if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming]
+            else None
         )
 
     def keys_before(self, name: str, keys: Ints, ranks: Callable[[], Ints]) -> Mask:
@@ -379,7 +381,7 @@ class Closed:
         self.restore(saved, lambda name: blocks[name]())
         for body, instants in other.fresh:
             self.add(body, instants)
-        self.settle()
+        self.make_old()
 
 
 def first_places(

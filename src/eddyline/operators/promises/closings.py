@@ -76,11 +76,11 @@ class Closings:
                 if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
                     self.of(name).expect(batch.body, ranks)
 
-    def settle(self, now: int) -> None:
-        """The epoch has ended: what was promised in it is old."""
+    def end_epoch(self, now: int) -> None:
+        """What was promised in the epoch is old."""
         for closed in self.closed.values():
             if closed.fresh:
-                closed.settle(now)
+                closed.make_old(now)
 
     def snapshot(self, timeline: str) -> tuple[dict[str, object], dict[str, Callable[[], pa.Table]]]:
         saved: dict[str, object] = {}

@@ -50,7 +50,7 @@ class Promises:
         for one in placed:
             self.closed.add(one.records.body, one.records.ts)
         if placed:
-            self.closed.settle(passing.frontier)
+            self.closed.make_old(passing.frontier)
             self._version += 1
         if not broken.any():
             return None

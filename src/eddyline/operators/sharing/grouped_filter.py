@@ -176,7 +176,9 @@ class GroupedFilter:
         plain = self._counted(search(np.where(has_rest, -1, slot), sorted_out), sorted_out)
         boxes = np.arange(slot.size)
         open_pairs = search(np.where(has_rest & has_terms & (slot >= 0), boxes, -1), None)
-        return np.concatenate((plain, self._settle(columns, rows, bits, slot, np.sort(open_pairs), has_terms)))
+        return np.concatenate(
+            (plain, self._test_expressions(columns, rows, bits, slot, np.sort(open_pairs), has_terms))
+        )
 
     def _chosen(self, keys: np.ndarray, valid: np.ndarray, sorted_out: SortedOut) -> np.ndarray | None:
         """The rows that some slot may want, as far as stretches say; None: all of them."""
@@ -272,7 +274,7 @@ class GroupedFilter:
         everywhere = (label[bare] << bits)[:, None] | np.arange(keys.shape[1])
         return np.concatenate((self._index.pairs(np.where(bare, -1, label), keys, valid, bits), everywhere.ravel()))
 
-    def _settle(
+    def _test_expressions(
         self, columns: Columns, rows: int, bits: int, slot: np.ndarray, pairs: np.ndarray, has_terms: np.ndarray
     ) -> np.ndarray:
         """Tests the expressions of boxes: `pairs` are (box, row) candidates, sorted; boxes without terms have none

@@ -142,7 +142,7 @@ class Timeline:
             unit.advance(end, outcome)
         # Not before all units have: copies take what others have put out.
         self.handout.part_with(outcome)
-        self.closings.settle(self.frontier)
+        self.closings.end_epoch(self.frontier)
         self._released, self._ranked = {}, {}
 
     def _slices(self, units: list[Unit]) -> Iterator[Slice]:

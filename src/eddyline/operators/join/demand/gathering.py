@@ -63,8 +63,8 @@ class Gathering:
         """
         join = AgelessJoin(self._steps, self.verification, self.counters, self.node.pairs_at_once, low, bars or {})
         found = join.combinations(origin, self.orders[origin], rows, sift)
-        settled = (self.settled(made, low, rows_seen) for made in found)
-        return [made for made in settled if len(made)]
+        real = (self.with_real_age(made, low, rows_seen) for made in found)
+        return [made for made in real if len(made)]
 
     def witnesses(self, ids: Ints) -> Combinations:
         assert self.witness is not None
@@ -73,7 +73,7 @@ class Gathering:
             self.witness.expand(ids), np.full(len(ids), _NEVER), np.zeros(len(ids), np.int64), dead, None
         )
 
-    def settled(self, made: Combinations, low: int, rows_seen: RowsSeen) -> Combinations:
+    def with_real_age(self, made: Combinations, low: int, rows_seen: RowsSeen) -> Combinations:
         """With the age that the combination really has, if its rows were ever in their windows together."""
         made = aged({r: made.ids[r] for r in self.node.references}, self.node.bases, made)
         assert made.dead is not None

@@ -83,7 +83,7 @@ def _standing(
     for condition in gathering.node.residuals:
         if len(made):
             made = made.take(verification.holds(condition, made))
-    return gathering.settled(made, low, rows_seen)
+    return gathering.with_real_age(made, low, rows_seen)
 
 
 def _side(

@@ -121,10 +121,10 @@ class Dropping:
         )
         if index is None or pin.column is None or not self._is_by_key(link, child):
             return None
-        shut = self.rule.closings.closed[child.port.source].shut(pin.column)
-        if shut is None:
+        ranges = self.rule.closings.closed[child.port.source].closed_ranges(pin.column)
+        if ranges is None:
             return None
-        found: Mask = kernels.unmet(ids, asked, child.port.span, shut, index.chains(child.order, child.death, True))
+        found: Mask = kernels.unmet(ids, asked, child.port.span, ranges, index.chains(child.order, child.death, True))
         (self._losing.add if found.any() else self._losing.discard)((base.port.position, link.child))
         return found
 

@@ -107,8 +107,8 @@ class OneKey:
             if closed is None or closed.is_empty or not len(keys):
                 continue
             left_out = base.store.column(DROPPED)[: len(keys)] if base.store.dropped else _NONE
-            if closed.is_by_key(column, regions) and (shut := closed.shut_by_now(column)) is not None:
-                ids = kernels.shut_rows(keys, left_out, shut, FOREVER)
+            if closed.is_by_key(column, regions) and (ranges := closed.closed_ranges_by_now(column)) is not None:
+                ids = kernels.closed_rows(keys, left_out, ranges, FOREVER)
             else:
                 over = closed.instants({column: column_of(keys, kind)}, len(keys), regions) < FOREVER
                 ids = np.flatnonzero(over & ~left_out if len(left_out) else over)

@@ -1,6 +1,6 @@
 """Punctuations of results: which values of output columns are finished.
 
-Answer   `settle` gives, when an epoch has ended, one line per value that no result to come has: the value in all output
+Answer   `announce` gives, when an epoch has ended, one line per value that no result to come has: the value in all output
          columns that are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value is
          announced once.
 State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished,
@@ -122,7 +122,7 @@ class _Class:
         values, ends = self.open.filter(pa.array(over)), until[over]
         self.open, self.since = self.open.filter(pa.array(~over)), self.since[~over]
         self.announced.add(pa.table({_VALUE: values}), ends)
-        self.announced.settle()
+        self.announced.make_old()
         return values, ends
 
     def _gather(self) -> None:
@@ -190,7 +190,7 @@ class Propagation:
         for one in self.classes:
             one.see(fresh)
 
-    def settle(self, frontier: int, came: Came, stop: int | None) -> list[pa.Table]:
+    def announce(self, frontier: int, came: Came, stop: int | None) -> list[pa.Table]:
         """The lines that are announced now, in the order of their instants."""
         found = []
         for one in self.classes:

@@ -45,7 +45,7 @@ class WindowCosts:
     [1.0, 10.0]
     >>> costs.note(0, 100, 0.1, [500], [0.0])
     >>> costs.note(1, 100, 0.4, [2000], [0.5])
-    >>> costs.settle(100)
+    >>> costs.end_epoch(100)
     >>> [round(c, 6) for c in costs.windows], round(costs.again, 6)
     ([0.001, 0.01], 0.0)
     """
@@ -91,8 +91,8 @@ class WindowCosts:
         self._spent += looking + float(np.sum(handing_out))
         self.handout = min(self.handout, *handing_out)
 
-    def settle(self, rows: int) -> None:
-        """An epoch of `rows` rows is over."""
+    def end_epoch(self, rows: int) -> None:
+        """The epoch had `rows` rows."""
         if rows:
             if self.per_row is not None and self._spent < _DISTURBED * rows * (self.again + float(self.per_row.sum())):
                 self.per_row = None

@@ -125,7 +125,7 @@ class SharedSchedule(Schedule):
                 self.buffer.used = before
             taken = int(rows.bounds[unit.stop] - rows.bounds[unit.first])
             self.costs.note(unit.low, taken, looking, visited, handing)
-        self.costs.settle(len(rows.stamps))
+        self.costs.end_epoch(len(rows.stamps))
         self.scheduler = scheduler(self.name, self.costs.windows, self.queries, self.costs.again)
         self.node.counters.seconds += perf_counter() - began
         assert not queues.done[0] - queues.done[-1], "every batch has been through every window"

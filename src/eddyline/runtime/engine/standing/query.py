@@ -155,7 +155,7 @@ class StandingQuery(StandingBase):
         if self.propagation is None:
             return None
         linger(self.group, end.frontier, end.came)
-        return self.propagation.settle(end.frontier, end.came, self.stop)
+        return self.propagation.announce(end.frontier, end.came, self.stop)
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
         """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has only what it tells of

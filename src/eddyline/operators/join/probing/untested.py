@@ -1,6 +1,6 @@
 """Pairs that need no test: written where they are wanted, once.
 
-Answer   `settled` gives the combinations of a scan whose grid passes all tests of most of its pairs, or has all tests
+Answer   `untested` gives the combinations of a scan whose grid passes all tests of most of its pairs, or has all tests
          as bounds of keys. Only the pairs of the other cells are tested, by their keys on the way where that can be
          done; what is left of them and the rows of the passed cells are written together, in the order of a scan:
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from eddyline.operators.join.node import JoinNode
 
 
-def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinations | None:
+def untested(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinations | None:
     """The combinations of a scan; None: too few of its pairs need no test, or it is no such scan."""
     one, step, counters = node.inputs[probe.step.input], probe.step, node.counters
     store, rows = one.store, probe.rows
@@ -56,13 +56,13 @@ def settled(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinatio
     stored = zones.Laid(False, order, order, dead, store.base, one.in_time_order)
     asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     if grid.within is not None:
-        counts, found, visited, untested = zones.within_stretches(asking, stored, cells, by_kind, grid.within)
+        counts, found, visited, left_out = zones.within_stretches(asking, stored, cells, by_kind, grid.within)
     else:
         counts, found, visited = zones.settled_stretches(asking, stored, cells, by_kind, left, right)
-        untested = len(found) - len(left)
+        left_out = len(found) - len(left)
     counters.visited += visited
     counters.probes += int(np.diff(grid.row_cuts)[(grid.kinds != SKIP).any(axis=1)].sum())
-    counters.conditions_avoided += untested * len(tests)
+    counters.conditions_avoided += left_out * len(tests)
     step.pairs_per_row = max(len(found) / max(len(rows), 1), step.pairs_per_row / 2)
     made = _combined(one, rows, counts, found, keeps)
     return node.verification.wanted(node.verification.in_windows(made, one.references, probe.join_slice.rows_seen))
