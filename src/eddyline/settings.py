@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 from eddyline.errors import SettingProblem
 from eddyline.tuning import Tuning
@@ -93,7 +93,7 @@ class Settings:
             ]
             others = "" if prefixed else f"; those for experiments begin with {EXPERIMENT}"
             raise SettingProblem(f"there is no setting {name}", hint=f"settings are {', '.join(listed)}{others}")
-        changed: dict[str, Any] = {plain: option.read(plain, value)}
+        changed: dict[str, Any] = {plain: option.value(plain, value)}
         experiment = option.experiment if isinstance(option.experiment, bool) else changed[plain] in option.experiment
         if prefixed and not experiment:
             raise SettingProblem(f"{plain} = {value} is no experiment", hint=f"SET {plain} = {value}")
@@ -109,86 +109,74 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class SettingOption:
-    """One SET option: how its value is read, and what it is for."""
+    """One SET option: what it is for, and how its value is read."""
 
-    read: Callable[[str, Value], object]
-    values: str
     help: str
+    #: The values as the reference shows them.
+    values: str
+    #: What to write instead of a value that is not taken.
+    hint: str
+    #: The value of a text; a ValueError where it is none.
+    read: Callable[[str], object]
     #: Whether the option is for experiments, or the values that are.
     experiment: bool | tuple[str, ...] = False
 
-
-def _word(*allowed: str) -> Callable[[str, Value], object]:
-    def read(name: str, value: Value) -> object:
-        word = str(value).strip().lower()
-        if word not in allowed:
-            raise SettingProblem(f"SET {name} does not take {value!r}", hint=f"one of {', '.join(allowed)}")
-        return word
-
-    return read
-
-
-def _whole(least: int) -> Callable[[str, Value], object]:
-    def read(name: str, value: Value) -> object:
+    def value(self, name: str, given: Value) -> object:
         try:
-            number = int(str(value))
+            return self.read(str(given).strip())
         except ValueError:
-            number = least - 1
-        if number < least:
-            raise SettingProblem(f"SET {name} does not take {value!r}", hint=f"a whole number, {least} or more")
-        return number
-
-    return read
+            raise SettingProblem(f"SET {name} does not take {given!r}", hint=self.hint) from None
 
 
-def _seconds(name: str, value: Value) -> object:
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1e9:
-        raise SettingProblem(f"SET {name} does not take {value!r}", hint="a number of seconds, 0 or more")
-    return number
+def _choice(help: str, *allowed: str, experiment: bool | tuple[str, ...] = False) -> SettingOption:
+    """An option with these values; those for experiments are not among the shown ones."""
+
+    def read(text: str) -> object:
+        return allowed[allowed.index(text.lower())] if text.lower() in allowed else _refuse()
+
+    hidden = experiment if isinstance(experiment, tuple) else ()
+    shown = " | ".join(value for value in allowed if value not in hidden)
+    return SettingOption(help, shown, f"one of {', '.join(allowed)}", read, experiment)
 
 
-def _lease(name: str, value: Value) -> object:
-    return None if str(value).strip().lower() == "none" else _seconds(name, value)
+def _refuse() -> NoReturn:
+    raise ValueError
 
 
-def _tree(name: str, value: Value) -> object:
-    text = str(value).strip()
+def _whole(help: str, least: int, experiment: bool = False) -> SettingOption:
+    def read(text: str) -> object:
+        return int(text) if int(text) >= least else _refuse()
+
+    hint = f"a whole number, {least} or more"
+    return SettingOption(help, f"{least}, {least + 1}, …", hint, read, experiment)
+
+
+def _seconds(text: str) -> object:
+    return float(text) if 0 <= float(text) < 1e9 else _refuse()
+
+
+def _tree(text: str) -> object:
     if text.lower() in ("auto", "mjoin", "bjtree"):
         return text.lower()
-    if text.startswith("("):
-        return text
-    raise SettingProblem(
-        f"SET {name} does not take {value!r}", hint="auto, mjoin, bjtree or a tree such as '((a b) c)'"
-    )
+    return text if text.startswith("(") else _refuse()
 
 
-def _cores(name: str, value: Value) -> object:
-    if str(value).strip().lower() == "none":
+def _cores(text: str) -> object:
+    if text.lower() == "none":
         return None
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(cores?)?\s*", str(value), re.IGNORECASE)
-    if not found or float(found[1]) <= 0:
-        raise SettingProblem(f"SET {name} does not take {value!r}", hint="for example '0.8 cores', or 'none'")
-    return float(found[1])
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(cores?)?", text, re.IGNORECASE)
+    return float(found[1]) if found and float(found[1]) > 0 else _refuse()
 
 
-def _index(name: str, value: Value) -> object:
-    text = re.sub(r"\s+", "", str(value))
-    if text.lower() in ("auto", "scan", "imp") or re.fullmatch(r"imp\([0-9]+(,[0-9]+)*\)", text, re.IGNORECASE):
-        return text.lower()
-    if re.fullmatch(r"hash\([^(),]+(,[^(),]+)*\)", text, re.IGNORECASE):
-        return "hash" + text[4:]
-    raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, scan, imp, 'hash(a, b)' or 'imp(6, 5, 5)'")
+def _index(text: str) -> object:
+    plain = re.sub(r"\s+", "", text)
+    if plain.lower() in ("auto", "scan", "imp") or re.fullmatch(r"imp\([0-9]+(,[0-9]+)*\)", plain, re.IGNORECASE):
+        return plain.lower()
+    return "hash" + plain[4:] if re.fullmatch(r"hash\([^(),]+(,[^(),]+)*\)", plain, re.IGNORECASE) else _refuse()
 
 
-def _purge(name: str, value: Value) -> object:
-    text = str(value).strip().lower()
-    if text in ("auto", "eager") or (text.isdigit() and int(text) > 0):
-        return text
-    raise SettingProblem(f"SET {name} does not take {value!r}", hint="auto, eager, or a number of punctuations")
+def _purge(text: str) -> object:
+    return text.lower() if text.lower() in ("auto", "eager") or (text.isdigit() and int(text) > 0) else _refuse()
 
 
 #: Microseconds of the units of time that spans are written in, in small letters.
@@ -211,135 +199,118 @@ def unit_micros(word: str) -> int | None:
     return MICROS.get(lower) or MICROS.get(lower.removesuffix("s"))
 
 
-def _propagate(name: str, value: Value) -> object:
-    text = str(value).strip().lower()
-    if text in ("off", "on") or (text.isdigit() and int(text) > 0):
-        return text
-    if found := re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]+)", text):
-        size = unit_micros(found[2]) or 0
-        micros = Decimal(found[1]) * size
-        if micros >= 1 and micros == int(micros):
-            # Seconds stay as they are written: a checkpoint may hold the text.
-            return f"{found[1] if size == 10**6 else f'{(micros / 10**6).normalize():f}'} seconds"
-    hint = "off, on, a number of values, or a time such as '10 seconds', '1 minute', '500 milliseconds'"
-    raise SettingProblem(f"SET {name} does not take {value!r}", hint=hint)
+def _propagate(text: str) -> object:
+    lower = text.lower()
+    if lower in ("off", "on") or (lower.isdigit() and int(lower) > 0):
+        return lower
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]+)", lower)
+    size = (unit_micros(found[2]) if found else None) or 0
+    micros = Decimal(found[1]) * size if found else Decimal(0)
+    if found is None or micros < 1 or micros != int(micros):
+        raise ValueError
+    # Seconds stay as they are written: a checkpoint may hold the text.
+    return f"{found[1] if size == 10**6 else f'{(micros / 10**6).normalize():f}'} seconds"
 
 
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
-def _bytes(name: str, value: Value) -> object:
-    if str(value).strip().lower() == "none":
+def _bytes(text: str) -> object:
+    if text.lower() == "none":
         return None
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(value), re.IGNORECASE)
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]*)", text, re.IGNORECASE)
     if not found or found[2].upper() not in _BYTES or float(found[1]) <= 0:
-        raise SettingProblem(f"SET {name} does not take {value!r}", hint="for example '2 GB' or '512 MiB', or 'none'")
+        raise ValueError
     return int(float(found[1]) * _BYTES[found[2].upper()])
 
 
+_SPAN = "a number of seconds, 0 or more"
+
 #: Every option, in the order in which the reference shows them.
 OPTIONS: dict[str, SettingOption] = {
-    "epoch_rows": SettingOption(_whole(1), "1, 2, …", "rows of all streams together that one embedded epoch takes"),
+    "epoch_rows": _whole("rows of all streams together that one embedded epoch takes", 1),
     "plan": SettingOption(
-        _tree, "auto | mjoin | bjtree | '((a b) c)'", "the join tree; a group of three or more is one mjoin node"
+        "the join tree; a group of three or more is one mjoin node",
+        "auto | mjoin | bjtree | '((a b) c)'",
+        "auto, mjoin, bjtree or a tree such as '((a b) c)'",
+        _tree,
     ),
-    "probe": SettingOption(_word("hash", "loop"), "hash | loop", "how join partners are found", experiment=True),
-    "on_late": SettingOption(_word("dead-letter", "error"), "dead-letter | error", "what a late row does"),
-    "on_bad": SettingOption(_word("dead-letter", "error"), "dead-letter | error", "what an unreadable row does"),
-    "unbounded": SettingOption(
-        _word("warn", "error"), "warn | error", "what an UNBOUNDED reference that nothing purges does"
-    ),
-    "jit": SettingOption(
-        _word("off", "bloom", "exact", "auto"),
-        "off | auto",
+    "probe": _choice("how join partners are found", "hash", "loop", experiment=True),
+    "on_late": _choice("what a late row does", "dead-letter", "error"),
+    "on_bad": _choice("what an unreadable row does", "dead-letter", "error"),
+    "unbounded": _choice("what an UNBOUNDED reference that nothing purges does", "warn", "error"),
+    "jit": _choice(
         "just-in-time joins: do not make what cannot be used",
+        *("off", "bloom", "exact", "auto"),
         experiment=("bloom", "exact"),
     ),
-    "jit_control": SettingOption(
-        _word("one-sided", "probes", "chain", "auto"),
-        "one-sided | probes | chain | auto",
-        "how demand is tested",
-        experiment=True,
-    ),
+    "jit_control": _choice("how demand is tested", "one-sided", "probes", "chain", "auto", experiment=True),
     "cpu_budget": SettingOption(
-        _cores, "'0.8 cores' | none", "CPU seconds per second of event time that all queries may use"
+        "CPU seconds per second of event time that all queries may use",
+        "'0.8 cores' | none",
+        "for example '0.8 cores', or 'none'",
+        _cores,
     ),
-    "memory_budget": SettingOption(_bytes, "'2 GB' | none", "state that all queries may hold"),
-    "over_budget": SettingOption(
-        _word("error", "warn", "spill"), "error | warn | spill", "what happens when no plan fits the budgets"
+    "memory_budget": SettingOption(
+        "state that all queries may hold", "'2 GB' | none", "for example '2 GB' or '512 MiB', or 'none'", _bytes
     ),
-    "plan_search": SettingOption(
-        _word("two-layer", "finder", "mjoin", "bjtree"),
-        "two-layer | finder | mjoin | bjtree",
-        "how a join tree is looked for",
-        experiment=True,
-    ),
-    "route": SettingOption(
-        _word("fixed", "lottery"), "fixed | lottery", "probe orders: the planner's, or the eddy's", experiment=True
-    ),
-    "scheduler": SettingOption(
-        _word("lwo", "swf", "mqt"), "lwo | swf | mqt", "whose window is served next in a shared join", experiment=True
-    ),
-    "seed": SettingOption(_whole(0), "0, 1, …", "seed of all random draws", experiment=True),
-    "share": SettingOption(_word("on", "off"), "on | off", "whether queries with the same joins share one"),
-    "replan": SettingOption(_word("on", "off"), "on | off", "whether plans may change while running"),
-    "shards": SettingOption(_whole(0), "0, 1, …", "shards on Spark; 0 takes one per core"),
+    "over_budget": _choice("what happens when no plan fits the budgets", "error", "warn", "spill"),
+    "plan_search": _choice("how a join tree is looked for", "two-layer", "finder", "mjoin", "bjtree", experiment=True),
+    "route": _choice("probe orders: the planner's, or the eddy's", "fixed", "lottery", experiment=True),
+    "scheduler": _choice("whose window is served next in a shared join", "lwo", "swf", "mqt", experiment=True),
+    "seed": _whole("seed of all random draws", 0, experiment=True),
+    "share": _choice("whether queries with the same joins share one", "on", "off"),
+    "replan": _choice("whether plans may change while running", "on", "off"),
+    "shards": _whole("shards on Spark; 0 takes one per core", 0),
     "checkpoint_seconds": SettingOption(
-        _seconds, "0, 0.5, …", "time between embedded checkpoints; 0 takes one after every epoch"
+        "time between embedded checkpoints; 0 takes one after every epoch", "0, 0.5, …", _SPAN, _seconds
     ),
     "template_index": SettingOption(
-        _index, "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'", "how requests to a template find their rows"
+        "how requests to a template find their rows",
+        "auto | scan | imp | 'hash(a, b)' | 'imp(6, 5, 5)'",
+        "auto, scan, imp, 'hash(a, b)' or 'imp(6, 5, 5)'",
+        _index,
     ),
-    "template_tuning": SettingOption(
-        _word("on", "off"), "on | off", "whether the index of a template follows what is asked for", experiment=True
+    "template_tuning": _choice(
+        "whether the index of a template follows what is asked for", "on", "off", experiment=True
     ),
-    "template_batch": SettingOption(
-        _word("on", "off"),
-        "on | off",
-        "whether requests of one epoch share a scan, or each finds its rows alone",
-        experiment=True,
+    "template_batch": _choice(
+        "whether requests of one epoch share a scan, or each finds its rows alone", "on", "off", experiment=True
     ),
-    "heralds": SettingOption(
-        _word("auto", "on", "off"),
-        "auto | on | off",
-        "zones: skip or pass whole stretches of rows by their least and greatest values",
+    "heralds": _choice(
+        "zones: skip or pass whole stretches of rows by their least and greatest values", "auto", "on", "off"
     ),
-    "constraints": SettingOption(
-        _word("prune", "check", "off"),
-        "prune | check | off",
-        "event patterns: use constraints to end matches early, only check them, neither",
+    "constraints": _choice(
+        "event patterns: use constraints to end matches early, only check them, neither", "prune", "check", "off"
     ),
-    "on_violation": SettingOption(
-        _word("dead-letter", "error"),
-        "dead-letter | error",
-        "what a row that breaks a promise, or an event that breaks a constraint, does",
+    "on_violation": _choice(
+        "what a row that breaks a promise, or an event that breaks a constraint, does", "dead-letter", "error"
     ),
-    "unsatisfiable": SettingOption(
-        _word("error", "warn"), "error | warn", "what an event pattern that can never match does"
+    "unsatisfiable": _choice("what an event pattern that can never match does", "error", "warn"),
+    "punctuations": _choice("whether rows that no row to come can need are forgotten early", "on", "off"),
+    "purge": SettingOption(
+        "when punctuations make a join look for rows to forget",
+        "auto | eager | 100",
+        "auto, eager, or a number of punctuations",
+        _purge,
     ),
-    "punctuations": SettingOption(
-        _word("on", "off"), "on | off", "whether rows that no row to come can need are forgotten early"
-    ),
-    "purge": SettingOption(_purge, "auto | eager | 100", "when punctuations make a join look for rows to forget"),
     "propagate": SettingOption(
-        _propagate,
-        "off | on | 100 | '10 seconds' | '1 minute'",
         "when the finished values of output columns are announced",
+        "off | on | 100 | '10 seconds' | '1 minute'",
+        "off, on, a number of values, or a time such as '10 seconds', '1 minute', '500 milliseconds'",
+        _propagate,
     ),
-    "output_files": SettingOption(
-        _word("auto", "each"),
-        "auto | each",
-        "result files: gathered until they are large or old, or one per query and epoch or micro-batch",
+    "output_files": _choice(
+        "result files: gathered until they are large or old, or one per query and epoch or micro-batch", "auto", "each"
     ),
-    "output_seconds": SettingOption(_seconds, "0, 0.5, …", "age at which a file of gathered results is closed"),
-    "most_results": SettingOption(
-        _whole(1),
-        "1, 2, …",
-        "results of one row beyond which a warning names the query and the row's key, once per query",
+    "output_seconds": SettingOption("age at which a file of gathered results is closed", "0, 0.5, …", _SPAN, _seconds),
+    "most_results": _whole(
+        "results of one row beyond which a warning names the query and the row's key, once per query", 1
     ),
     "lease": SettingOption(
-        _lease,
-        "30 | none",
         "seconds after which a tried query goes that no page asks for; it writes no files, its newest rows are in the report",
+        "30 | none",
+        _SPAN,
+        lambda text: None if text.lower() == "none" else _seconds(text),
     ),
 }
