@@ -118,6 +118,23 @@ def test_options_for_experiments_have_a_prefix_and_old_names_are_named_once(sess
     assert session.job.catalog.queries["one"].settings == session.job.catalog.queries["two"].settings
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("probe", "loop"), ("jit_control", "probes"), ("plan_search", "finder"), ("route", "lottery"), ("seed", 3),
+        ("scheduler", "swf"), ("template_batch", "off"), ("template_tuning", "off"), ("jit", "bloom"), ("jit", "exact"),
+    ],
+)  # fmt: skip
+def test_each_experiment_is_set_with_its_prefix_and_without(session: Session, name: str, value: str | int) -> None:
+    before = list(session.warnings)
+    session.execute(f"SET experiment.{name} = {value}; CREATE QUERY one AS SELECT item FROM bids")
+    assert getattr(session.job.catalog.queries["one"].settings, name) == value and session.warnings == before
+    session.execute(f"SET {name} = {value}; CREATE QUERY two AS SELECT item FROM bids")
+    session.execute("CREATE TEMPLATE three AS SELECT item, COUNT(*) AS n FROM bids [ROWS 10] GROUP BY item")
+    assert getattr(session.job.catalog.queries["two"].settings, name) == value
+    assert session.warnings == [*before, f"{name} = {value} is for experiments; write experiment.{name}"]
+
+
 def test_only_an_option_changes_how_the_process_keeps_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[bool] = []
     monkeypatch.setattr("eddyline.session.keep_freed_memory", lambda: calls.append(True))

@@ -25,6 +25,7 @@ from eddyline.model.schema import Stream
 
 log = logging.getLogger(__name__)
 
+#: Microseconds.
 _DAY = 86_400_000_000
 
 

@@ -34,8 +34,10 @@ from eddyline.dashboard.metrics import metrics
 from eddyline.errors import EddylineError, UserError
 from eddyline.runtime.reporting.history import read_lines, read_overview, read_query
 
+#: The most bytes of a request's body.
 _LARGEST = 1 << 20
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "txt": "text/plain"}
+#: Decisions in an answer; seconds of a history without `seconds`, and its points.
 _EVENTS, _HOUR, _POINTS = 500, 3600.0, 600
 #: Pieces of work beside the event loop at once; seconds for one of them; seconds for the body of a request.
 _AT_ONCE, _WORK_SECONDS, _BODY_SECONDS = 8, 120.0, 10.0

@@ -28,6 +28,7 @@ from eddyline.runtime.control.control_record import add_record, drop_record, req
 from eddyline.runtime.reporting.places import ReportPlaces
 from eddyline.runtime.reporting.samples import TAIL, shown_rows
 
+#: Seconds that a tried query lives without a page that reads its rows.
 LEASE_SECONDS = 30
 _PREFIX = "try_"
 #: Seconds that a page waits for the answer to a request, and rows of it that it is shown.

@@ -13,6 +13,7 @@ import secrets
 from eddyline.errors import UserError
 from eddyline.runtime.reporting.places import ReportPlaces, replace_file
 
+#: Random bytes of a token: 192 bits.
 _BYTES = 24
 #: What can stand in an address, a cookie and a header as it is.
 _FORM = re.compile(r"[A-Za-z0-9._~-]{16,256}")

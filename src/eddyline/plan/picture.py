@@ -16,6 +16,7 @@ from html import escape
 
 from eddyline.plan.shape import Part
 
+#: Sizes of the drawing, in pixels.
 _LETTER, _TITLE, _LINE, _PAD = 7.0, 8.0, 16, 10
 _NARROW, _GAP, _EDGE = 110.0, 24.0, 64.0
 #: Fill and line by kind, chosen to be read on light and dark ground.

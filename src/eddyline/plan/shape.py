@@ -17,6 +17,7 @@ from eddyline.model.expressions.expression import Expression, rename_refs
 from eddyline.model.joining import Tree
 from eddyline.plan.lower import Lowered
 
+#: Letters of a line, and lines of a node. Bounds of the display.
 _LONGEST, _LINES = 46, 4
 
 

@@ -30,6 +30,7 @@ from eddyline.errors import StateProblem
 from eddyline.model.datatypes import DataType
 from eddyline.state.columns import Ints, StoredColumn, stored_column
 
+#: The first size of a mapped file, in rows.
 _LEAST_ROOM = 256
 #: Files with gaps are written anew together up to this number of rows: these are in memory for a moment.
 _ROWS_TOGETHER = 1 << 18

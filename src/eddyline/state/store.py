@@ -34,6 +34,7 @@ from eddyline.state.spill import SpilledColumn
 from eddyline.state.zones import Flags, ZoneColumn, Zones, stored_keys
 from eddyline.tuning import ZoneTuning
 
+#: The first size of arrays that double as rows come.
 _SMALLEST = 256
 #: The column that flags rows dropped from the middle.
 DROPPED = "dropped"

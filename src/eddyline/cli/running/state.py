@@ -20,6 +20,7 @@ from eddyline.runtime.embedded.checkpoint import embedded_state
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState
 from eddyline.runtime.spark.job.shard_report import spark_state
 
+#: Letters. A longer list of queries is shown as their number.
 _NAMES = 60
 
 #: What reads the checkpoints of each engine; None: the folder is none of them.

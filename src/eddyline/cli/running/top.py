@@ -21,6 +21,7 @@ from eddyline.dashboard.views import overview, queries
 from eddyline.model.clock import WALL
 from eddyline.runtime.control.control import ControlFolder
 
+#: Seconds between two screens.
 _SECONDS = 1.0
 #: Lines that the overview takes, and queries that are shown where the height is not known.
 _OVERVIEW, _QUERIES = 14, 40

@@ -20,7 +20,9 @@ import pyarrow as pa
 
 from eddyline.kernels.texts.text import enclosed, survey
 
+#: Bytes after which a quote that does not end hides no line ends any more. A bound of memory.
 _LONGEST = 32 << 20
+#: Bytes of text files.
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 _ANY_RETURN, _ANY_QUOTE = re.compile(b"\r"), re.compile(b'"')
 #: How a file may say that it is UTF-8.

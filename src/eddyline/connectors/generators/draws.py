@@ -13,6 +13,7 @@ import numpy as np
 
 from eddyline.errors import UserError
 
+#: Microseconds.
 SECOND = 1_000_000
 #: 2024-01-01 00:00:00, in microseconds from 1970.
 START = 1_704_067_200 * SECOND

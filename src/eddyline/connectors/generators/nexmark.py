@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from eddyline.connectors.generators.draws import GeneratorShape, event_times, rng_for, texts
 
+#: Of 50 events so many are of each kind: those of the NEXMark generator.
 PERSONS, AUCTIONS, BIDS = 1, 3, 46
 TOGETHER = PERSONS + AUCTIONS + BIDS
 #: The first person and the first auction.

@@ -19,6 +19,7 @@ from eddyline.model.expressions.expression import ColumnRef, Expression
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
+#: The range of keys: that of int64.
 LEAST_KEY, MOST_KEY = -(1 << 63), (1 << 63) - 1
 
 

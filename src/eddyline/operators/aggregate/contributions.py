@@ -22,6 +22,7 @@ from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Array, Ints
 
+#: The first size of arrays that double as rows come.
 _SMALLEST = 1024
 #: More sealed blocks than these are made fewer.
 _MOST_BLOCKS = 16

@@ -19,6 +19,7 @@ import numpy as np
 from eddyline.kernels.order import ascends, merge_order, pick
 from eddyline.state.columns import Ints
 
+#: The first size of arrays that double as rows come.
 _SMALLEST = 1024
 
 

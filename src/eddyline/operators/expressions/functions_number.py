@@ -16,6 +16,7 @@ from eddyline.model.datatypes import DATE, DOUBLE, INT
 from eddyline.model.expressions.expression import Call
 from eddyline.operators.expressions.vectors import Array, Frame, Kernel, Mask, Vector, both
 
+#: The ends of the ranges of INT and BIGINT.
 _LOWEST = {np.dtype(np.int32): -(2**31), np.dtype(np.int64): -(2**63)}
 _SMALL = (-(2**31), 2**31 - 1)
 

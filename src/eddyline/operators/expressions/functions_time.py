@@ -14,6 +14,7 @@ from eddyline.errors import Fault
 from eddyline.model.expressions.expression import Call, Literal
 from eddyline.operators.expressions.vectors import Array, Frame, Kernel, Vector, both
 
+#: Microseconds.
 DAY = 86_400_000_000
 _FIXED = {
     "microsecond": 1,

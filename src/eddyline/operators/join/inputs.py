@@ -30,6 +30,7 @@ from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.state.zones import ZoneColumn, Zones
 
+#: The bits of a stamp that hold the position of a reference.
 _POSITION = (1 << POSITION_BITS) - 1
 
 #: Stands for a key in an index over the components of combinations: which rows they are.

@@ -16,6 +16,7 @@ from eddyline.kernels.patterns.automaton_arrays import Monitor
 from eddyline.model.patterns.constraint import EventType, Rules
 from eddyline.state.columns import Ints
 
+#: Types per 64-bit integer of a trace's seen types.
 _BITS = 64
 
 

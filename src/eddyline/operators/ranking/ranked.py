@@ -31,6 +31,7 @@ from eddyline.operators.aggregate.expiry import Limit
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
+#: 2^64 divided by the golden ratio: multiplication with it spreads keys over all bits.
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from eddyline.kernels.intervals import double_keys, locate_texts
 from eddyline.model.datatypes import DataType
 
+#: The distance between two labels, so that labels to come fit between; and the label of a bound that had none.
 _SPACING = 2**40
 _UNKNOWN = np.int64(-(2**63))
 #: Bounds that are inserted one by one.

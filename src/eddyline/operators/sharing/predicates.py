@@ -20,12 +20,14 @@ from eddyline.model.expressions.expression import Call, ColumnRef, Expression, L
 from eddyline.operators.sharing.column_keys import has_keys, literal_key
 from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, Span, ValueSet, union
 
+#: A condition of more boxes is tested row by row. A bound of memory.
 MOST_BOXES = 64
 #: The alias of the one reference in expressions that were not taken apart: queries with other aliases share them.
 SELF = ""
 
 _NOTHING = ValueSet(())
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+#: Microseconds.
 _MICROS_PER_DAY = 86_400_000_000
 
 

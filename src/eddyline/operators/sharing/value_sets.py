@@ -16,6 +16,7 @@ from typing import Any
 Cut = Any
 Span = tuple[Cut, Cut]
 
+#: The range of keys: that of int64.
 LEAST_KEY = -(2**63)
 GREATEST_KEY = 2**63 - 1
 

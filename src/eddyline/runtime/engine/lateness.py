@@ -21,6 +21,7 @@ from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.unit import Standing
 from eddyline.state.columns import Ints
 
+#: Names in one report. A bound of the display.
 _MOST_NAMES = 20
 
 

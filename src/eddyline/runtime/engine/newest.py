@@ -28,6 +28,7 @@ from eddyline.state.columns import Ints
 
 PLACE = "_place"
 _SEQUENCE = "_sequence_"
+#: The bits of a place that hold the number of a row.
 _NUMBER_BITS = 56
 #: Added to the place of a result that comes after all rows of its instant; streams have fewer than 64 places below it.
 _AFTER = 1 << 62

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+#: Options of mallopt(3), and the bytes that they are set to.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _BLOCK = 64 << 20
 

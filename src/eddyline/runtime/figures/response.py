@@ -26,6 +26,7 @@ from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.state.columns import Ints
 
+#: Pairs of instants that are kept, and to how many they are reduced then. A bound of memory.
 _MOST_PAIRS = 16_384
 _FEWER_PAIRS = 2_048
 #: Ranges of response times of filters: from a microsecond to more than an hour.

@@ -14,6 +14,7 @@ from typing import Any
 
 from eddyline.runtime.figures.report import Report, query_operator
 
+#: The version of the document; readers refuse others.
 FORMAT = 1
 #: How many single epochs, batches and largest stores are in a document or a line.
 _EPOCHS, _STORES = 60, 12

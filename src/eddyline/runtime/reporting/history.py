@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+#: Bytes.
 _MIB = 1 << 20
 #: Room for both halves of each history.
 OVERVIEW_BYTES, QUERY_BYTES, DECISION_BYTES = 8 * _MIB, 38 * _MIB, 2 * _MIB

@@ -14,6 +14,7 @@ from eddyline.kernels.groups import group as kernels
 from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.state.columns import Ints
 
+#: The first size of arrays that double as groups come.
 _SMALLEST = 256
 
 

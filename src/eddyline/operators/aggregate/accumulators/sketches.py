@@ -22,6 +22,7 @@ from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, flo
 from eddyline.operators.expressions.vectors import Issues, Mask
 from eddyline.state.columns import Array, Ints, pack_bits
 
+#: Sizes of the sketches, which decide their error: 2^12 counters, and k of KLL.
 _LOG_COUNTERS = 12
 _KLL = 200
 

@@ -19,6 +19,7 @@ from eddyline.model.records.punctuation import widens
 from eddyline.state.columns import Ints, as_plain, validity
 
 Turned = Callable[[pa.Array], pa.Array]
+#: Microseconds.
 _DAY = 86_400_000_000
 _WHOLE = ("INT", "BIGINT", "TIMESTAMP")
 

@@ -25,6 +25,7 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.state.zones import arrow_keys, ranges_of
 
+#: The key of NaN: the bits of the quiet NaN, above those of every number.
 _NAN_KEY = 0x7FF8000000000000
 
 

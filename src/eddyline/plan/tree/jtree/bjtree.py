@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from eddyline.plan.tree.cost import CostModel, Shape
 
+#: Bounds of work: all splits of nine inputs take milliseconds; beyond, so many plans are kept per step.
 EXACT_INPUTS = 9
 BEAM_WIDTH = 6
 

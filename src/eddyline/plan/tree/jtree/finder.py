@@ -13,6 +13,7 @@ from eddyline.plan.tree.cost import CostModel, Shape
 from eddyline.plan.tree.jtree.candidates import Budgets
 from eddyline.plan.tree.jtree.subplans import SubPlans
 
+#: A bound of work: more inputs are refused.
 MOST_INPUTS = 10
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
+#: Bounds of work: all orders up to this number of children; beyond, so many orders are kept per step.
 EXACT_CHILDREN = 8
 BEAM_WIDTH = 6
 #: Larger exponents would overflow; a plan of that size is out of every budget anyway.

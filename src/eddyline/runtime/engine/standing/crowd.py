@@ -18,6 +18,7 @@ from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.inputs import StreamInput
 from eddyline.plan.lower import Lowered
 
+#: The bits of a stamp that hold the position of a reference.
 _POSITION = (1 << POSITION_BITS) - 1
 
 

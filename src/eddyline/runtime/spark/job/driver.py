@@ -61,6 +61,7 @@ from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
 
+#: Seconds between two checks of the running query.
 _LOOK_SECONDS = 0.2
 #: Events are taken over after this number of batches; `session.py` has Spark keep twice as many.
 _EVENTS_AT_ONCE = 32

@@ -241,6 +241,7 @@ def spark_hash(value: int) -> int:
     return word - (1 << 32) if word >> 31 else word
 
 
+#: The lower 32 bits.
 _WORD = 0xFFFFFFFF
 
 
