@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
+#: Seconds between two ticks.
 _TICK_SECONDS = 0.2
 
 log = logging.getLogger("eddyline.ticker")
