@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.language.binding.columns import no_option
 from eddyline.language.catalog import Catalog
 from eddyline.language.syntax import ColumnDefinition, CreateFunction, WithOption
 from eddyline.language.text.reader import StatementReader
@@ -50,9 +51,7 @@ def bind_function(statement: CreateFunction, settings: Settings, catalog: Catalo
     arrays = "arrow"
     for option in statement.options:
         if option.name != "arrays":
-            raise BindingProblem(
-                f"a function has no option {option.name}", hint="options are arrays", position=option.position
-            )
+            raise no_option("a function has", option, ("arrays",))
         if option.value not in ARRAYS:
             raise BindingProblem(
                 f"arrays does not take {option.value!r}", hint=f"{' | '.join(ARRAYS)}", position=option.position

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language.binding.bind import check_outputs, default_name
-from eddyline.language.binding.columns import column_of
+from eddyline.language.binding.columns import column_of, no_option
 from eddyline.language.binding.disjuncts import disjuncts_of
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_expression
 from eddyline.language.binding.scope import Scope, ScopeEntry
@@ -93,11 +93,7 @@ def bind_constraints(
     if statement.workflow is not None:
         for option in statement.options:
             if option.name not in ("process", "types"):
-                raise BindingProblem(
-                    f"constraints have no option {option.name}",
-                    hint="options are process and types",
-                    position=option.position,
-                )
+                raise no_option("constraints have", option, ("process", "types"))
         if workflows is None:
             raise Unsupported("FROM WORKFLOW needs a session", hint="it reads a file", position=statement.position)
         rules = tuple(workflows(statement.workflow, {o.name: str(o.value) for o in statement.options}))

@@ -2,6 +2,7 @@
 
 Answer   `column_of` is the column of a schema that a name means. `marker_column` is the column that makes records of
          rows, which no other option of the stream names.
+         `no_option` is the error of an option that a statement does not have.
 Limits   Names in expressions are resolved by `scope.py`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eddyline.errors import BindingProblem, Position
+from eddyline.language.syntax import WithOption
 from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Column, Schema
 
@@ -21,6 +23,12 @@ def column_of(stream: str, schema: Schema, name: str, position: Position | None,
         detail = f"columns are {', '.join(schema.names)}"
         raise BindingProblem(f"stream {stream} has no column {name}", detail=detail, hint=hint, position=position)
     return column
+
+
+def no_option(what: str, option: WithOption, known: Iterable[str]) -> BindingProblem:
+    """The problem of an option in WITH that `what` (such as "a sink has") does not have."""
+    hint = f"options are {', '.join(known)}"
+    return BindingProblem(f"{what} no option {option.name}", hint=hint, position=option.position)
 
 
 def marker_column(

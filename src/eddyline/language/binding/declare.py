@@ -8,7 +8,7 @@ Limits   Options of a format (path, header …) are kept as text for `connectors
 from __future__ import annotations
 
 from eddyline.errors import BindingProblem, Position, located
-from eddyline.language.binding.columns import column_of
+from eddyline.language.binding.columns import column_of, no_option
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.records.heralds import herald_column
 from eddyline.language.records.punctuations import check_marked, key_columns, punctuation_column
@@ -147,16 +147,11 @@ def _given(options: tuple[WithOption, ...], known: tuple[str, ...], kind: str, s
         if name.startswith("distinct_") and schema is not None and "distinct_<column>" in known:
             column = schema.find(name.removeprefix("distinct_"))
             if column is None:
-                raise BindingProblem(
-                    f"option {name} names no column",
-                    detail=f"columns are {', '.join(schema.names)}",
-                    position=option.position,
-                )
+                detail = f"columns are {', '.join(schema.names)}"
+                raise BindingProblem(f"option {name} names no column", detail=detail, position=option.position)
             name = f"distinct_{column.name}"
         elif name not in known and not ("." in name and "<spark.option>" in known):
-            raise BindingProblem(
-                f"a {kind} has no option {name}", hint=f"options are {', '.join(known)}", position=option.position
-            )
+            raise no_option(f"a {kind} has", option, known)
         if name in ("rate", "files_per_batch") or name.startswith("distinct_"):
             _check_number(option)
         given[name] = str(option.value)

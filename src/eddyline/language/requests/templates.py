@@ -13,6 +13,7 @@ from typing import Any
 
 from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.bind import bind_query
+from eddyline.language.binding.columns import column_of, no_option
 from eddyline.language.binding.declare import STREAM_OPTIONS, bind_stream
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.binding.scope import Scope, ScopeEntry
@@ -50,6 +51,7 @@ from eddyline.model.window import Range, Rows
 from eddyline.settings import Settings
 
 _OPTIONS = ("bits", "index", "history")
+_STREAM = "FROM stream [RANGE 60 MINUTES]"
 _ROLES = ("window", "group_by", "aggregates")
 #: The first number above the range of a type of whole numbers.
 _MOST = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
@@ -71,26 +73,20 @@ def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalo
         if present:
             raise BindingProblem(f"a template has no {clause}", hint=hint, position=select.position)
     if select.named or any(source.query is not None for source in select.sources):
-        raise BindingProblem(
-            "a template reads one stream", hint="FROM stream [RANGE 60 MINUTES]", position=select.sources[0].position
-        )
+        raise BindingProblem("a template reads one stream", hint=_STREAM, position=select.sources[0].position)
     query = bind_query(statement.name, select, settings, catalog)
-    if query.references[0].derived or query.group_window is not None:
-        raise BindingProblem(
-            "a template reads a stream that rows come from, without group windows",
-            hint="FROM stream [RANGE 60 MINUTES]",
-            position=select.sources[0].position,
-        )
-    if len(query.references) != 1 or query.references[0].is_table:
-        raise BindingProblem(
-            "a template reads one stream", hint="FROM stream [RANGE 60 MINUTES]", position=select.sources[0].position
-        )
-    if not isinstance(query.references[0].window, Range | Rows):
-        raise BindingProblem(
-            "a template needs a window",
-            hint="FROM stream [RANGE 60 MINUTES], or [ROWS 1000]",
-            position=select.sources[0].position,
-        )
+    first = query.references[0]
+    for present, what, hint in (
+        (
+            first.derived or query.group_window is not None,
+            "reads a stream that rows come from, without group windows",
+            _STREAM,
+        ),
+        (len(query.references) != 1 or first.is_table, "reads one stream", _STREAM),
+        (not isinstance(first.window, Range | Rows), "needs a window", f"{_STREAM}, or [ROWS 1000]"),
+    ):
+        if present:
+            raise BindingProblem(f"a template {what}", hint=hint, position=select.sources[0].position)
     if not query.group_by:
         raise BindingProblem(
             "a template needs GROUP BY", hint="requests fix and choose grouping columns", position=select.position
@@ -154,11 +150,7 @@ def _template_options(options: tuple[WithOption, ...], settings: Settings) -> di
     found: dict[str, Any] = {"index": settings.template_index}
     for option in options:
         if option.name not in _OPTIONS:
-            raise BindingProblem(
-                f"a template has no option {option.name}",
-                hint=f"options are {', '.join(_OPTIONS)}",
-                position=option.position,
-            )
+            raise no_option("a template has", option, _OPTIONS)
         if option.name == "bits":
             if not isinstance(option.value, int) or not 0 <= option.value <= MOST_BITS:
                 raise BindingProblem(
@@ -185,11 +177,7 @@ def bind_requests(statement: CreateRequests, catalog: Catalog) -> RequestStream:
     rest = tuple(o for o in statement.options if o.name not in _ROLES)
     for option in rest:
         if option.name not in STREAM_OPTIONS and not option.name.startswith("distinct_"):
-            raise BindingProblem(
-                f"a stream of requests has no option {option.name}",
-                hint=f"options are {', '.join((*_ROLES, *STREAM_OPTIONS))}",
-                position=option.position,
-            )
+            raise no_option("a stream of requests has", option, (*_ROLES, *STREAM_OPTIONS))
     stream = bind_stream(CreateStream(statement.name, statement.columns, rest, statement.position), catalog)
     return request_stream(
         stream, template, {name: (str(o.value), o.position) for name, o in roles.items()}, statement.position
@@ -203,13 +191,7 @@ def request_stream(
     the aggregates."""
     used: dict[str, str] = {}
     for role, (name, place) in roles.items():
-        column = stream.schema.find(name)
-        if column is None:
-            raise BindingProblem(
-                f"stream {stream.name} has no column {name}",
-                hint=f"columns are {', '.join(stream.schema.names)}",
-                position=place,
-            )
+        column = column_of(stream.name, stream.schema, name, place)
         wanted = (INT, BIGINT) if role == "window" else (STRING,)
         if column.type not in wanted:
             raise BindingProblem(
