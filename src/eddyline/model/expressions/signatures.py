@@ -1,7 +1,7 @@
 """The rules by which calls get their types and casts.
 
-Answer   One rule per family of functions: it looks at the arguments' types and returns the typed `Call`, or refuses
-         with a message. `model/expressions/functions.py` says which function follows which rule.
+Answer   One rule per family of functions: from the arguments' types it makes the typed `Call`, or refuses them with a
+         message. `model/expressions/functions.py` has the rule of each function.
 Limits   A refusal without a hint gets the function's signature as its hint there.
 """
 
@@ -112,12 +112,8 @@ def arithmetic(name: str, args: Args, position: Position | None) -> Expression:
     scale = max(x.scale, y.scale)
     digits = max(x.precision - x.scale, y.precision - y.scale) + scale
     if name == "%" and digits > 18:
-        raise _refuse(
-            name,
-            args,
-            position,
-            "the remainder of decimals takes up to 18 digits; CAST to a smaller DECIMAL or to DOUBLE",
-        )
+        hint = "the remainder of decimals takes up to 18 digits; CAST to a smaller DECIMAL or to DOUBLE"
+        raise _refuse(name, args, position, hint)
     kind = decimal(min(38, digits if name == "%" else digits + 1), scale)
     return Call(name, (convert(a, kind), convert(b, kind)), kind)
 
@@ -334,7 +330,7 @@ def modulo(name: str, args: Args, position: Position | None) -> Expression:
     return arithmetic("%", args, position)
 
 
-# Texts and times: a list of argument types and a result says it all
+# Texts and times: a list of argument types, and a result
 
 
 def takes(result: DataType, *kinds: DataType) -> Rule:
@@ -365,7 +361,7 @@ def _unit(name: str, arg: Expression, parts: dict[str, tuple[str, ...]], positio
 
 
 def date_trunc(name: str, args: Args, position: Position | None) -> Expression:
-    return Call(name, (_unit(name, args[0], TRUNC_PARTS, position), _moment(name, args, 1, position)), TIMESTAMP)
+    return Call(name, (_unit(name, args[0], TRUNC_PARTS, position), _timestamp(name, args, 1, position)), TIMESTAMP)
 
 
 def tumble_start(name: str, args: Args, position: Position | None) -> Expression:
@@ -374,50 +370,43 @@ def tumble_start(name: str, args: Args, position: Position | None) -> Expression
             raise _refuse(name, args, position)
     if not isinstance(args[1], Literal) or not isinstance(args[1].value, int) or args[1].value < 1:
         raise BindingProblem(f"{name} takes a span longer than zero", position=position)
-    return Call(name, (_moment(name, args, 0, position), *args[1:]), TIMESTAMP)
+    return Call(name, (_timestamp(name, args, 0, position), *args[1:]), TIMESTAMP)
 
 
 def date_part(name: str, args: Args, position: Position | None) -> Expression:
     unit = _unit(name, args[0], DATE_PARTS, position)
     if unit.value == "epoch":
         return seconds_since("epoch", args[1:], position)
-    return Call(name, (unit, _moment(name, args, 1, position)), BIGINT)
+    return Call(name, (unit, _timestamp(name, args, 1, position)), BIGINT)
 
 
 def named_part(name: str, args: Args, position: Position | None) -> Expression:
     found = _one_of(name, DATE_PARTS)
-    return Call("date_part", (Literal(found, STRING), _moment(name, args, 0, position)), BIGINT)
+    return Call("date_part", (Literal(found, STRING), _timestamp(name, args, 0, position)), BIGINT)
 
 
 def date_diff(name: str, args: Args, position: Position | None) -> Expression:
-    return Call(
-        name,
-        (
-            _unit(name, args[0], TRUNC_PARTS, position),
-            _moment(name, args, 1, position),
-            _moment(name, args, 2, position),
-        ),
-        BIGINT,
-    )
+    times = (_timestamp(name, args, index, position) for index in (1, 2))
+    return Call(name, (_unit(name, args[0], TRUNC_PARTS, position), *times), BIGINT)
 
 
 def seconds_since(name: str, args: Args, position: Position | None) -> Expression:
     if args[0].type == INTERVAL:
         return Call(name, args, DOUBLE)
-    return Call(name, (_moment(name, args, 0, position),), DOUBLE)
+    return Call(name, (_timestamp(name, args, 0, position),), DOUBLE)
 
 
 def milliseconds_since(name: str, args: Args, position: Position | None) -> Expression:
     if args[0].type.is_integer:
         return Call("make_timestamp_ms", (convert(args[0], BIGINT),), TIMESTAMP)
-    return Call(name, (args[0] if args[0].type == INTERVAL else _moment(name, args, 0, position),), BIGINT)
+    return Call(name, (args[0] if args[0].type == INTERVAL else _timestamp(name, args, 0, position),), BIGINT)
 
 
 def microseconds_since(name: str, args: Args, position: Position | None) -> Expression:
-    return Call(name, (args[0] if args[0].type == INTERVAL else _moment(name, args, 0, position),), BIGINT)
+    return Call(name, (args[0] if args[0].type == INTERVAL else _timestamp(name, args, 0, position),), BIGINT)
 
 
-def _moment(name: str, args: Args, index: int, position: Position | None) -> Expression:
+def _timestamp(name: str, args: Args, index: int, position: Position | None) -> Expression:
     a = args[index]
     if a.type.is_temporal or a.type == NULL or (isinstance(a, Literal) and a.type == STRING):
         return convert(a, TIMESTAMP, position)
