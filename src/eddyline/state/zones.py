@@ -4,8 +4,8 @@ Answer   `Zones.ranges` gives, for a column, the least and greatest key of every
          Keys are int64: whole numbers, dates, times and decimals are their own, a double's key ascends as doubles do
          (NaN on top, -0.0 is 0.0), a text has the key of its first 8 bytes.
 
-             rows   |······|······|······|··    64 to a zone; a zone also ends at a herald, if it has 16 rows
-             (`ZoneTuning`) ids    first  64     128    192 end
+             rows   |······|······|······|··    64 to a zone; a zone of 16 rows also ends at a herald
+             ids    first  64     128    192 end                                              (`ZoneTuning`)
 
 State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out
          when they are asked for, from the rows that came since, and forgotten with their rows. The places of the latest

@@ -3,11 +3,11 @@
 Answer   Every task, when performed, is one event of its trace:
 
              ReceiveOrder ─┬─ RejectOrder
-                           └─┬─ OrderFromSupplier ─ GenerateQuote × n ─ SendQuote ─────────────────────────────┬─
-                           handling ─┬─ FinishOrder
+                           └─┬─ OrderFromSupplier ─ GenerateQuote × n ─ SendQuote ─────────────────────────────┬─ …
                              └─ CheckInventory ─ checking ─┬─ UseLocalStock  ─┬─ GenerateInvoice ─ SendInvoice ┘
-                                └─ CancelOrder
                                                            └─ UseRemoteStock ─┘
+             … ─ handling ─┬─ FinishOrder
+                           └─ CancelOrder
 
          So UseLocalStock and UseRemoteStock exclude each other, as FinishOrder, CancelOrder and RejectOrder do; no
          GenerateQuote follows SendQuote, no GenerateInvoice follows SendInvoice. Checking and handling are any number

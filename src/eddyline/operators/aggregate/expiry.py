@@ -4,8 +4,7 @@ Answer   `push` takes (when, ticket) pairs in any order; `pop` hands out the tic
          pair is sorted, merged and handed out once: amortised the logarithm of the queue, and constant where pairs come
          in order, as they do for one stream.
 
-             run  |======================|        run  |=======|      run  |==|       each at most half of the one
-             before
+             run  |======================|        run  |=======|      run  |==|       each at most half the one before
 
 State    Runs of ascending keys; what has been handed out is skipped.
 """

@@ -7,8 +7,7 @@ Answer   `Guarded.step` moves members to later instants: some come, some end, an
          partner.
 
              partners ─► begin, cease ─► count per (question, row) ─► answers that change ─┐
-             results ──────────────────────────────────────────────────────────────────────┴─► begin, cease ─► the
-             aggregate
+             results ──────────────────────────────────────────────────────────────────────┴─► begin, cease ─► aggregate
 
 State    Members until they end, with how many of their conditions do not hold; the rows that have partners.
 Limits   Instants ascend from step to step. At one instant only the last state counts: what begins and ceases at one

@@ -4,8 +4,9 @@ Answer   `changes_at` takes in the combinations that come, takes out those that 
          the changelog of all instants as one table. It is the table that entering, leaving and emitting at one instant
          after the other would give.
 
-             (group, instant) rows ─► aggregates of all rows at once ─► HAVING, outputs ─► compared with the row before
-             of the group
+             (group, instant) rows ─► aggregates of all rows at once ─► HAVING, outputs
+
+             ─► compared with the group's row before
 
 State    The aggregation's; it moves to the last instant.
 Limits   Instants ascend, and nothing leaves before it has come. Groups that are gone keep their codes until the last

@@ -4,9 +4,8 @@ Answer   `arranged('-+x', y, t, x)` is NULL where a part is. A part under `+` is
          do, under `-` the other way round; the last one, under `x`, can be read again: `payloads` gives it back. Under
          `n` it may be NULL. `place` is the place of each row, which the caller brings as the column `PLACE`.
 
-             +  number: 8 bytes, DECIMAL: 16, the first one greatest        text: its bytes, 00 as 00 FF, then 00 01
-             x  number: 8 bytes, DECIMAL: 16                                text: its bytes, then their number in 4
-             bytes
+             +  number: 8 bytes, DECIMAL: 16, the first one greatest    text: its bytes, 00 as 00 FF, then 00 01
+             x  number: 8 bytes, DECIMAL: 16                            text: its bytes, then their number in 4 bytes
 
 Limits   Texts that contain a zero byte, as x, lie in the order of their bytes only up to it.
 """

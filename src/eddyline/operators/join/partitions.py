@@ -4,8 +4,8 @@ out.
 Answer   `Partition.inside` says whether stored rows are among the last n of their partition at places of the total
          order. `sweep` releases those that are not, so that about n rows per value are stored.
 
-             codes of a slice  ─►  a code per value, its count of rows;  a stored row has a code and its number among
-             the rows of the code
+             codes of a slice  ─►  a code per value, and its count of rows
+             a stored row      ─►  its code, and its number among the rows of the code
 
 State    The count per value; in the store two columns per row. Both are worked out anew from what a snapshot has: how
          many rows of its value have come since each row.

@@ -5,8 +5,7 @@ Answer   `Heralded.check` judges a stretch of the stream's order: rows after a h
 
              heralds      h0        h1            h2               each owns the rows up to the next one
              rows      ···|·········|·············|······
-             inside       xxxxxxx    xxxxxxxxxxxxx xxxxxx          least and greatest keys per herald, one pass per
-             column
+             inside       xxxxxxx    xxxxxxxxxxxxx xxxxxx          least and greatest keys per herald and column
 
          Rows are looked at one by one only where these stick out.
 State    The herald in force.

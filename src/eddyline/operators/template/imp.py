@@ -4,10 +4,9 @@ Answer   `pairs(requests)`: in every sealed block a probe computes the fields of
          run of rows per combination of the bits that it leaves open. The newest rows are scanned until that has cost as
          much as clustering them.
 
-             address of a row      | field of c | field of b | field of a |      a probe that fixes b reads 2^(bits of
-             c) runs;
-                                                                                 the lowest open field makes runs
-                                                                                 longer, not more
+             address of a row      | field of c | field of b | field of a |
+
+             A probe that fixes b reads 2^(bits of c) runs; the lowest open field makes runs longer, not more.
 
 State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is
          first read. Rows behind the last full block lie in *pieces*, smaller blocks: a new piece takes in those before

@@ -4,9 +4,8 @@ Answer   `listens` says whether the producer holds back what is not demanded. Wi
          the work that refused combinations would have been, against the work of asking, of resuming, and of an epoch as
          such.
 
-             listening ──less than 10 % of the work saved──► making everything; some of what is made is looked at now
-             and then
-                       ◄──more than 25 %──
+             listening ──less than 10 % of the work saved──► making everything
+                       ◄──more than 25 %, as samples show──
 
 State    Counts, the pause until the next look, which doubles while nothing changes, and the conditions that are
          listened to.

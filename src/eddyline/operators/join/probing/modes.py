@@ -6,8 +6,7 @@ Answer   `Probe` is what a node is about to do: some rows, a step, the bounds of
 
                              stored   first ────── 640 ────── end
              rows 0 … 99               EVALUATE      SKIP            SKIP      the stretch is not probed
-             rows 100 … 255            1             EVALUATE        1         the conditions `passed[0]` hold of all
-             its pairs
+             rows 100 … 255            1             EVALUATE        1         `passed[0]` holds of all its pairs
 
          A policy that finds the pairs itself gives them as `found`; one that hands results on itself says how many in
          `taken`.

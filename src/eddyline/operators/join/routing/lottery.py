@@ -5,8 +5,9 @@ Answer   For new rows of an input, the order in which the other inputs of an mjo
          those that it produces, both once per query that it serves. What it passes on per row consumed says how likely
          it is drawn next: the fewer, the sooner.
 
-             batch ─► rows of equal lineage ─► draw among what can be done next ─► draw … ─► probe, test, count ─►
-             credit, charge, decay
+             batch ─► rows of equal lineage ─► draw among what can be done next ─► draw …
+
+             ─► probe, test, count ─► credit, charge, decay
 
 State    Per node, origin, kind of lineage and operator: rows consumed and produced of late; older batches count half as
          much with each new one.

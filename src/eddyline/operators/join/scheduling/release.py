@@ -4,8 +4,8 @@ Answer   `run` gives the same combinations as the node alone, in portions: those
          level of windows, as soon as the batches have been through all strips up to that window. Per level the portions
          come in total order.
 
-             batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler says which (batch, strip) is
-             next batch 2            strip 1 ─► level 1      strip 2 ─► level 2
+             batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler chooses the next
+             batch 2            strip 1 ─► level 1      strip 2 ─► level 2    (batch, strip)
 
 State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps
          only what serving a window has cost, for the scheduler.

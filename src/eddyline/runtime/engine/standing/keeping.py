@@ -5,8 +5,9 @@ Answer   Rows of the references that are kept wait until no partner can come: th
          partner are results at that instant, with nulls for the other reference. A semi join gives a row with the
          combination that is its first.
 
-             slice ─► pending rows        combinations ─► "has a partner", results        end of the epoch ─► rows
-             without one
+             slice             ─►  pending rows
+             combinations      ─►  "has a partner", results
+             end of the epoch  ─►  rows without a partner
 
 State    The rows that wait, with the columns that are selected of them; all of them are in every snapshot.
 Limits   Results of an epoch come in no order of time: the derived stream that they feed has one.

@@ -4,8 +4,8 @@ Answer   The one stream that it reads says which combinations there are, which r
          pushed out of their windows. `Guarded` works out when results count; they enter and leave the aggregation at
          these instants.
 
-             results ─► accept           partners, rows pushed out ─► watch           both ─► Guarded ─► aggregation ─►
-             changes
+             results ─► accept                      ─┐
+             partners, rows pushed out ─► watch     ─┴─►  Guarded ─► aggregation ─► changes
 
 State    Results and partners until they end, and what is newer than the last instant; all of it is in every snapshot.
 """
