@@ -23,7 +23,7 @@ from eddyline.operators.stream.waiting import WaitingRows
 from eddyline.operators.template.blocks import Fields
 from eddyline.operators.template.precomputed import Precomputed
 from eddyline.operators.template.probes import Requests, of_requests
-from eddyline.operators.template.standing import StandingTemplate
+from eddyline.operators.template.registered import RegisteredTemplate
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
 from eddyline.plan.tree.budget import SHIPPED_INDEX
@@ -54,7 +54,7 @@ class Engine:
         self.intake = Intake(stream)
         self.waiting = WaitingRows(stream)
         price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX, tuning)
-        self.standing = StandingTemplate(
+        self.standing = RegisteredTemplate(
             template, keys, aggregates, lowered.filters[0], self.stream, LONG_AGO, price, Issues(), tuning=tuning
         )
         self.rows: list[Row] = []
@@ -78,7 +78,7 @@ class Engine:
         self.standing.after_epoch()
 
 
-def answered(standing: StandingTemplate, requests: Requests, rng: Random) -> pa.Table:
+def answered(standing: RegisteredTemplate, requests: Requests, rng: Random) -> pa.Table:
     """The answers; sometimes merged from those of two holders, each with some of the rows."""
     whole = standing.answer(requests)
     if rng.random() < 0.6:
@@ -221,7 +221,7 @@ def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
         session.step()
         sys.setprofile(None)
         in_epoch = [name for name in called if ".nbytes" not in name]
-        assert in_epoch == ["StandingTemplate.after_epoch", "Adjustment.after_epoch"], called
+        assert in_epoch == ["RegisteredTemplate.after_epoch", "Adjustment.after_epoch"], called
     assert standing.nbytes == before and standing.visits.rows == 0 and standing.stream.store.live < 300
 
 

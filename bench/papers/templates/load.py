@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline import Session
 from eddyline.operators.template.imp import Imp
-from eddyline.operators.template.standing import StandingTemplate
+from eddyline.operators.template.registered import RegisteredTemplate
 
 VALUES = 2_048
 EXAMPLES = {
@@ -59,13 +59,13 @@ class Running:
         self._measure()
 
     @property
-    def standing(self) -> StandingTemplate:
+    def standing(self) -> RegisteredTemplate:
         return self.session.pipeline.kinds.templates.unit("t").standing
 
     def _measure(self) -> None:
         """Time the finding of rows, the building of blocks, and of these the rebuilding after a change, inside of what
         the session does."""
-        found, built, rebuilt = StandingTemplate._found, Imp._build, Imp.rebuild
+        found, built, rebuilt = RegisteredTemplate._found, Imp._build, Imp.rebuild
         standing, index = self.standing, self.standing.index
 
         def find(requests: object) -> object:

@@ -58,9 +58,10 @@ for _bit in range(64):
 
 @njit(cache=True)
 def keep_within(words, ages, sizes, table):
-    """Clears, in place, the bits of each row that are not in `table[i]`, i the first of the ascending sizes that
-    reaches its
-    age (one beyond the last: none does); says per row whether any bit is left."""
+    """Clears, in place, the bits of each row that are not in `table[i]`; tells per row whether any bit is left.
+
+    `sizes` ascend, and i is the place of the first one that reaches the row's age; len(sizes) where none does.
+    """
     some = np.zeros(words.shape[0], np.bool_)
     for row in range(words.shape[0]):
         low, high = 0, sizes.size

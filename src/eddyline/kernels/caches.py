@@ -1,17 +1,17 @@
 """Compiled kernels on disk: where they lie, and what happens with files that cannot be read.
 
-Answer   `prepare` runs before the first kernel is declared.
-         `choose_folder` picks the first of these that can be written: `NUMBA_CACHE_DIR`, the `__pycache__` beside the
-         kernels, the user's cache folder, and a private folder (0700) below the temporary folder. Numba knows the first
-         three itself. Where none can be written, kernels are compiled in every process and nothing is kept.
-         `forgive` makes a cache file that cannot be read one that is not there: the kernel is compiled and written
-         again. `name_by_content` keeps processes that compile at the same time from mixing their files. Numba numbers
-         the files of a kernel's signatures, and two processes that count at once give one number to two signatures: one
-         of them then ran the code of the other. `number_apart` keeps code of two processes apart that a third one
-         loads. Numba numbers the functions that it compiles, and the name of a sort inside a kernel is that number and
-         its types: two kernels from two processes could run each other's sort. `stamp_whole_sources` makes a kernel
-         that is compiled with functions of other files stale when one of those files changes. Numba itself looks only
-         at the kernel's own file, and an upgrade would go on with the old form of an inlined function.
+Answer   `prepare` runs before the first kernel is declared. `choose_folder` picks the first of these that can be
+         written: `NUMBA_CACHE_DIR`, the `__pycache__` beside the kernels, the user's cache folder, and a private folder
+         (0700) below the temporary folder. Numba knows the first three itself. Where none can be written, kernels are
+         compiled in every process and nothing is kept. `forgive` makes a cache file that cannot be read one that is not
+         there: the kernel is compiled and written again. `name_by_content` keeps processes that compile at the same
+         time from mixing their files. Numba numbers the files of a kernel's signatures, and two processes that count at
+         once give one number to two signatures: one of them then ran the code of the other. `number_apart` keeps code
+         of two processes apart that a third one loads. Numba numbers the functions that it compiles, and the name of a
+         sort inside a kernel is that number and its types: two kernels from two processes could run each other's sort.
+         `stamp_whole_sources` makes a kernel that is compiled with functions of other files stale when one of those
+         files changes. Numba itself looks only at the kernel's own file, and an upgrade would go on with the old form
+         of an inlined function.
 Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
 """
 

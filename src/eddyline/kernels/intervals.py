@@ -56,8 +56,7 @@ class Boxes(NamedTuple):
 
 class Swept(NamedTuple):
     """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up. `reach` has the
-    highest high end of
-    those up to each, if they come by their low ends; empty: they are looked up one by one."""
+    highest high end of those up to each, if they come by their low ends; empty: they are looked up one by one."""
 
     low: Any
     high: Any

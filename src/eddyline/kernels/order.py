@@ -90,8 +90,7 @@ def merge_order(a, b):
 @njit(cache=True, nogil=True)
 def leading(values, ends, most):
     """How many of each ascending run are among the `most` first of all values, of which there are more; equal values
-    come from the
-    earlier run first. Run i ends before `ends[i]`.
+    come from the earlier run first. Run i ends before `ends[i]`.
     """
     low = np.int64(np.iinfo(np.int64).max)
     high = np.int64(np.iinfo(np.int64).min)

@@ -3,7 +3,7 @@
 Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no
          partner can come, `remove` any of them.
 State    Per row its event time, its place in the total order, its number in the stream, its number of arrival and
-         whether it has met a partner; the payload columns that are asked for.
+         whether it has met a partner; the payload columns that a query reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIELDS = ("ts", "rank", "number", "arrival", "met")
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Rows that have left, without those that have met a partner. `table` is None where no column was asked for."""
+    """Rows that have left, without those that have met a partner. `table` is None where no column is read."""
 
     table: pa.Table | None
     ts: Ints

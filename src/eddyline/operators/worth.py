@@ -1,11 +1,11 @@
-"""Whether zones are worth asking, step by step of a join or filter by filter.
+"""Whether zones are worth comparing, per step of a join or per filter.
 
-Answer   `asks` says whether to compare stretches now; `note` takes what that saved, against the work without it.
+Answer   `asks` tells whether to compare stretches now; `note` takes what that saved, against the work without it.
 
              asking ──less than 10 % of the work saved──► not asking; another look after 1, 2, 4 … 64 epochs
                     ◄──at least 25 %──
 
-State    Whether it asks, work and savings of this epoch, when to look again.
+State    Whether to compare, work and savings of this epoch, when to try again.
 Limits   Work is counted and weighed with fixed costs: no clock is read, so that a run repeats its decisions.
 """
 

@@ -17,10 +17,10 @@ from eddyline.plan.prepare import prepare_tree
 from eddyline.plan.tree.statistics import Sources
 
 if TYPE_CHECKING:
-    from eddyline.operators.template.standing import StandingTemplate
+    from eddyline.operators.template.registered import RegisteredTemplate
 
 
-def template_text(template: Template, standing: StandingTemplate | None = None) -> str:
+def template_text(template: Template, standing: RegisteredTemplate | None = None) -> str:
     lines = [
         f"template: {template.name}",
         f"stream: {template.source} [{template.window}]",
@@ -35,7 +35,7 @@ def template_text(template: Template, standing: StandingTemplate | None = None) 
     return "\n".join(lines)
 
 
-def _measured(template: Template, standing: StandingTemplate) -> list[str]:
+def _measured(template: Template, standing: RegisteredTemplate) -> list[str]:
     lines = [f"rows kept: {standing.stream.store.live}"]
     index, shared = standing.index, standing.address_bits
     if index is not None and shared is not None:

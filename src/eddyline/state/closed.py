@@ -32,7 +32,7 @@ class Intervals:
     def __init__(self) -> None:
         self.low: Ints = np.empty(0, np.int64)
         self.high: Ints = np.empty(0, np.int64)
-        #: What came since the last merge; `_recent` is the same in order, once it was asked for.
+        #: What came since the last merge; `_recent` is the same in order, computed on first use.
         self._new: list[tuple[Ints, Ints]] = []
         self._recent: tuple[Ints, Ints] | None = None
         #: Least and greatest key of what came since.
@@ -179,7 +179,7 @@ class Keys:
             return found
         at = np.searchsorted(self.keys, keys)
         rows = np.arange(len(keys))
-        # Keys with equal hashes stand side by side; more than one is rare.
+        # Keys with equal hashes are neighbours; more than one is rare.
         while len(rows):
             here = at < len(self.keys)
             here[here] = self.keys[at[here]] == keys[rows[here]]
@@ -223,7 +223,7 @@ def codes_of(values: pa.Table) -> Ints:
 
 
 def earliest(keys: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
-    """The least place of each key that is asked for; `none`: it has no place. None: no key that is asked for lies
+    """The least place of each key of `asked`; `none`: it has no place. None: no key of `asked` lies
     near one."""
     if not len(keys) or not len(asked):
         return None
@@ -270,14 +270,14 @@ def distinct(keys: Ints) -> Ints:
 
 
 def places_of(keys: Ints, asked: Ints) -> Ints:
-    """Where each key that is asked for stands among keys that are ascending; -1: it is not there."""
+    """The position of each key of `asked` among keys that are ascending; -1: it is not there."""
     if not len(keys) or not len(asked):
         return np.full(len(asked), -1)
     low, high = int(keys[0]), int(keys[-1])
     if high - low < _DENSE * (len(keys) + len(asked)):
         table = np.full(high - low + 2, -1)
         table[keys - low] = np.arange(len(keys))
-        # What lies outside is asked for at the last place, where nothing is.
+        # Keys outside of the table are looked up at its last place, which is empty.
         return table[np.where((asked >= low) & (asked <= high), asked - low, high - low + 1)]
     at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
     return np.where(keys[at] == asked, at, -1)

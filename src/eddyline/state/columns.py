@@ -6,9 +6,8 @@ Answer   `append` takes an Arrow array, `gather` gives the values at positions a
              |· · dead · ·|======== live ========|   free   |
              0                                 used     capacity
 
-State    Fixed-width values as one NumPy array and, once a null has been seen, one byte of validity per row; strings as
-         offsets and bytes, so that kernels can compare and gather them without making Python objects; nested values as
-         Arrow arrays.
+State    Fixed-width values: one NumPy array, and from the first null on one byte of validity per row. Strings: offsets
+         and bytes, which kernels compare and gather without Python objects. Nested values: Arrow arrays.
 Limits   Slides and growth copy live rows: amortised constant per row.
 """
 

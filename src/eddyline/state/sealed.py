@@ -2,7 +2,7 @@
 
 Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the
          value back, or raises a `CheckpointProblem` that names the file, what it held and what can be done. `checksum`
-         is the one for blocks of bytes that another sealed file names. `not_writable` is what is said when a file of a
+         is the one for blocks of bytes that another sealed file names. `not_writable` is the error when a file of a
          checkpoint cannot be written.
 Limits   The checksum (CRC-32, 3 GB a second) finds damage, not forgery: the owner of a checkpoint is trusted.
 """
@@ -33,7 +33,7 @@ def sealed(body: object) -> bytes:
 
 
 def unsealed(content: bytes) -> Any:
-    """The reverse; a `ValueError` says what is wrong with the content."""
+    """The reverse; a `ValueError` names what is wrong with the content."""
     if not content:
         raise ValueError("the file is empty")
     found = _FORM.fullmatch(content)
@@ -80,7 +80,7 @@ def damaged(path: str, holds: str, problem: object, hint: str = RESTORE) -> Chec
 
 
 def not_writable(folder: str, problem: OSError) -> StateProblem:
-    """What is said when a checkpoint cannot be written."""
+    """The error of a checkpoint that cannot be written."""
     named = f"{problem.filename}: " if problem.filename else ""
     return StateProblem(
         f"the checkpoint in {folder} cannot be written",

@@ -11,9 +11,9 @@ Answer   A segment is a range of row ids of one store. It is named when it is se
 State    The live segments, oldest first. A segment holds the rows that were dropped from its middle too: which ones
          they are is a list of its own (`dropped`), until the store closes the gaps. Then all rows are sealed anew,
          under other names.
-Limits   Rows die from the oldest on, so at most the first segment has dead ones: when three quarters of it are dead it
-         is sealed anew without them, and it goes when all of them are. What is written again in all is a third of what
-         was written.
+Limits   Rows die from the oldest on, so at most the first segment has dead ones. When three quarters of it are dead it
+         is sealed anew without them; it goes when all of them are. At most a third of what was written is written
+         again.
 """
 
 from __future__ import annotations

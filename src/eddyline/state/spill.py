@@ -127,7 +127,7 @@ class SpilledColumn:
         ends = np.array([piece.end for piece in self.pieces])
         place = np.searchsorted(ends, numbers, side="right")
         found = []
-        # Rows of one place together, then back into the order in which they were asked for.
+        # Rows of one place together, then back into the order of the ids.
         grouped = np.argsort(place, kind="stable")
         bounds = np.searchsorted(place[grouped], np.arange(len(ends) + 2))
         for where in np.flatnonzero(np.diff(bounds)):

@@ -53,7 +53,7 @@ class Store:
         self.capacity = 0
         #: Flagged rows between `first` and `end`.
         self.dropped = 0
-        #: Rows ever dropped, and how often the rows got new ids: together they say which rows an id range means.
+        #: Rows ever dropped, and how often the rows got new ids: together they tell which rows an id range means.
         self.drops = 0
         self.generation = 0
         self.types: dict[str, DataType] = {}
@@ -64,7 +64,7 @@ class Store:
         #: Per indexed column, how far back the next older row of the same chain lies.
         self.links: dict[str, Array] = {}
         self.indexes: dict[str, HashIndex] = {}
-        #: Ranges of stretches of rows: worked out from payload when they are asked for.
+        #: Ranges of stretches of rows: computed from payload on first use.
         self.zones = Zones(self._zone_keys, zones or ZoneTuning())
         for column, kind in (columns or {}).items():
             self.add_payload(column, kind)

@@ -17,7 +17,7 @@ from typing import Any
 
 #: Files of a checkpoint: for their owner alone.
 PRIVATE = 0o600
-#: Results: as the process's umask says.
+#: Results get the permissions of the process's umask.
 SHARED = 0o666
 
 _SUFFIX = ".tmp"

@@ -8,7 +8,7 @@ Answer   `Zones.ranges` gives, for a column, the least and greatest key of every
              ids    first  64     128    192 end                                              (`ZoneTuning`)
 
 State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out
-         when they are asked for, from the rows that came since, and forgotten with their rows. The places of the latest
+         on first use, from the rows that came since, and forgotten with their rows. The places of the latest
          heralds.
 Limits   A zone that has lost rows keeps its range: it is then wider than its rows. A store that gives its rows new ids
          forgets its zones.
@@ -61,7 +61,7 @@ class Zones:
         #: First ids of the zones; where the rows end that they cover.
         self._starts: Ints = np.empty(0, np.int64)
         self._end = 0
-        #: Ids at which a herald stands: those that have cut no zone yet, and the latest of all.
+        #: Ids of rows before which a herald came: those that have cut no zone yet, and the latest of all.
         self._heralds: Ints = _NO_ROWS
         self._latest: Ints = _NO_ROWS
 
@@ -82,13 +82,13 @@ class Zones:
         self._heralds = self._latest = _NO_ROWS
 
     def cut(self, rows: Ints) -> None:
-        """Note that heralds stand before these rows, in order, which are among the newest or the next to come."""
+        """Note that heralds came before these rows, in order, which are among the newest or the next to come."""
         self._heralds, self._latest = self._noted(self._heralds, rows), self._noted(self._latest, rows)
 
     def _noted(self, places: Ints, rows: Ints) -> Ints:
         most = self.tuning.most_heralds
         if len(places) + len(rows) > most:
-            # Nothing has asked for zones for long, or the rows have been probed with: the oldest places are of no use.
+            # No caller has read zones for long, or the rows have been probed with: the oldest places are not needed.
             places = places[len(places) // 2 :]
         return np.concatenate((places, rows))[-most:]
 

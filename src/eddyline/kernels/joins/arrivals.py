@@ -37,8 +37,7 @@ def changes(values):
 @njit(cache=True, nogil=True)
 def count_kinds(edges, stamps, changes, kinds, how_many):
     """Per part of the stamps (between two edges, ascending in each), how many are of each kind: from `changes[i]` on
-    they are
-    of `kinds[i]`."""
+    they are of `kinds[i]`."""
     out = np.zeros((len(edges) - 1, how_many), np.int64)
     for part in range(len(edges) - 1):
         i = edges[part]

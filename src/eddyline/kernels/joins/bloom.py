@@ -1,9 +1,9 @@
 """Whether a key is there: by a hash chain, or by a Bloom filter over the keys of a store.
 
 Answer   `holders` gives for each key the newest stored row with it that begins by `ceiling`, is alive at `floor` and
-         has an id below `before`; -1: there is none. `fill` makes a blocked Bloom
-         filter of some keys, `may_hold` asks it: never wrong about a key that is there, rarely about one that is not.
-         `probe_wanted` probes like `probe_chains` and asks such a question of every pair before it is written down.
+         has an id below `before`; -1: there is none. `fill` makes a blocked Bloom filter of some keys, `may_hold` asks
+         it: never wrong about a key that is there, rarely about one that is not. `probe_wanted` probes like
+         `probe_chains` and asks such a question of every pair before it is written down.
 State    A filter is an array of 64-bit words; a key sets four bits of one word, so that a question touches one cache
          line.
 Limits   The number of words is a power of two. Keys cannot be taken out: the owner makes a new filter.

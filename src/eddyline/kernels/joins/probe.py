@@ -187,8 +187,7 @@ class ProbeColumns(NamedTuple):
 
 class ClosedRanges(NamedTuple):
     """Keys of which no further row comes: two lists of intervals in order, and `places` of the keys from `first` on,
-    each closed for
-    rows at its place and after it."""
+    each closed for rows at its place and after it."""
 
     low: Any
     high: Any
@@ -211,8 +210,7 @@ def _lies_in(key, low, high):
 @njit(cache=True, nogil=True)
 def closed_rows(keys, left_out, ranges, never):
     """Positions of the keys that are closed, at whatever place before `never`, without those that are left out; there
-    may be no flags for
-    that."""
+    may be no flags for that."""
     low, high, further_low, further_high, begin, places = ranges
     out = np.empty(len(keys), np.int64)
     n = 0
@@ -274,10 +272,13 @@ def unmet(ids, asked, span, ranges, stored):
 
 @njit(cache=True, nogil=True)
 def _walk_into(left, right, n, o, start, asking, stored):
-    """Walk for probing rows from `o` on while their pairs fit, the first of them from the stored row `start` on, or
-    from the head of its
-    chain (-1); returns pairs written of whole rows, the next row and the rows visited, and of the next row: all pairs
-    written, the rows visited and where it stopped."""
+    """Walk for probing rows from `o` on while their pairs fit. The first of them begins at the stored row `start`, or
+    at the head of its chain (-1).
+
+    Returns:
+        Pairs written of whole rows, the next row and the rows visited; then of the next row all pairs written, the rows
+        visited and where the walk stopped.
+    """
     hashes, limit, floor = asking
     heads, back, keys, order, dead, base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)

@@ -41,10 +41,10 @@ def next_level(done, priority, onward, hand):
 
 @njit(cache=True, nogil=True)
 def next_unit(done, priority, onward, bounds, need):
-    """The next stretch of work: the batch that is next goes on as long as it is its turn anyway, and those behind it
-    that would go
-    the same way come along until there are `need[low, high]` rows and no rest of less than half as many is left. Moves
-    `done`.
+    """The next stretch of work; moves `done`. The first batch goes on as long as no other has priority over it.
+
+    Batches behind it that need the same strip join it, until there are `need[low, high]` rows and no rest of less than
+    half as many is left.
 
     Args:
         bounds: where the rows of each batch begin, and the end.

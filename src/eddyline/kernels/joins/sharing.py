@@ -97,8 +97,7 @@ def _farthest(mine, active, used, table):
 @njit(cache=True, nogil=True)
 def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
     """Shares of the probing rows `sequence[at:]`, written from `n` on; probing row o is written as `offset + o`, a
-    stored
-    row as its position.
+    stored row as its position.
 
     Returns:
         shares so far, the next position in `sequence`, pairs that a query wants, stored rows visited.
@@ -279,8 +278,7 @@ def at(values, places):
 @njit(cache=True, nogil=True)
 def pairs_of(chosen, floors, begin, rows, ts, base, first):
     """Of pairs that were found for all rows (row i has `rows[begin[i] : begin[i + 1]]`, the newest first), those of the
-    chosen ones
-    that are not older than their floors. Rows below `first` are older."""
+    chosen ones that are not older than their floors. Rows below `first` are older."""
     most = 0
     for o in range(len(chosen)):
         most += begin[chosen[o] + 1] - begin[chosen[o]]

@@ -1,13 +1,12 @@
 """Strips of shared windows: probe on from where the last strip ended, and lay results out for one window.
 
 Answer   `merged` puts the probing rows of both inputs into total order, `enter_chains` finds where each begins to look.
-         `probe_strips` and `scan_strips` take probing rows through the next windows, by hash chain and by looking at
-         every row: what a row has found so far is its *run*, newest first, and `ends` says how much of it lies in each
+         `probe_strips` and `scan_strips` take probing rows through the next windows, by hash chain and by visiting
+         every row. What a row has found so far is its *run*, newest first; `ends` says how much of it lies in each
          window. `lay_out` gives the combinations of one window in total order.
 
-             room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied when its row goes
-             on
-                     start, ends[0] < ends[1] < …                        at
+             room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied
+                     start, ends[0] < ends[1] < …                        at           when its row goes on
 
 State    Per probing row its cursor (the next stored row to look at), and where its run lies. A walk that runs out of
          room stops before the row that did not fit; the caller makes room and goes on.
@@ -41,8 +40,7 @@ class Walkers(NamedTuple):
 
 class RunPlaces(NamedTuple):
     """Where runs lie, and per row and window how much of the run lies in it: written from column `before` on, where
-    column
-    `before - 1` says how long the run is now."""
+    column `before - 1` says how long the run is now."""
 
     start: Any
     ends: Any
@@ -71,8 +69,7 @@ def are_all(lineage, line):
 @njit(cache=True, nogil=True)
 def merged(stamp, other_stamp, clock, other_clock, own, other_own):
     """Two ascending lists of rows as one, by stamp: which of the two each is from, stamps, clocks, own ids; and where
-    the rows of
-    each list stand in it."""
+    the rows of each list stand in it."""
     rows = len(stamp) + len(other_stamp)
     of = np.empty(rows, np.int8)
     stamps = np.empty(rows, np.int64)
@@ -107,8 +104,7 @@ def _carried(held, start, room, at):
 @njit(cache=True, nogil=True)
 def enter_chains(hashes, cursor, tops, heads, back, order, base, first):
     """Where each probing row begins in its chain: the newest stored row that is older. `cursor` says below which order
-    rows are older, and
-    the stored row afterwards.
+    rows are older, and the stored row afterwards.
 
     Args:
         tops: as long as `heads`, all `UNKNOWN`, and so again afterwards.

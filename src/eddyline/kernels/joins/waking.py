@@ -142,14 +142,14 @@ def asked_pairs(asking, near, far, third, low):
     """Pairs of ids (near, far) that rows ask for.
 
     Args:
-        asking: hashes towards the near store and towards the far one, then the keys behind the two, a column per
-        part. near: heads, back, keys, ts, base, first of the store, the floor below which its rows are dead; then by
-        live row its death, its
-            keys towards the asking rows, a hash of those towards the far store, these, and those towards the
-            third.
+        asking: hashes towards the near store and towards the far one; then the keys of both, a column per part.
+        near: heads, back, keys, ts, base and first of the store, and the floor below which its rows are dead. Then by
+            live row: its death, its keys towards the asking rows, a hash of its keys towards the far store, these keys,
+            and its keys towards the third store.
         far: the same of the other store.
-        third: whether it is asked, which parts of its key are the near row's; heads, back, keys, dead, base, first; how
-        long its rows live. low: pairs that are dead by then are not wanted.
+        third: whether it is probed, and which parts of its key come from the near row. Then heads, back, keys, dead,
+            base, first, and how long its rows live.
+        low: pairs that are dead by then are not wanted.
 
     Returns:
         near ids, far ids, rows visited, pairs asked about, pairs refused.

@@ -21,16 +21,15 @@ from numba import njit
 _LEAST = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
 #: Keys of a sorted zone that are put in order of place one by one. In nanoseconds per pair, 8 take 1.9 against 2.3 of a
-#: scan, 12 take 2.9 against 2.4. Probing rows that are worth sorting a zone: 8 that look at it take 2.3 to 2.8 against
-#: 1.9 of a scan, 16 take 1.4 to 2.1 against 1.9 to 2.4, 32 take 1.3 against 1.9 to 2.3; some of the rows skip it
+#: scan, 12 take 2.9 against 2.4. Then: how many probing rows are worth sorting a zone. 8 rows take 2.3 to 2.8 against
+#: 1.9 of a scan, 16 take 1.4 to 2.1 against 1.9 to 2.4, 32 take 1.3 against 1.9 to 2.3. Some of the rows skip the zone
 #: (`python -m bench.micro.thresholds zone_sort`).
 _FEW, _MANY = 8, 32
 
 
 class Laid(NamedTuple):
     """Stored rows. `keyed`: keys must be equal. `in_time_order`: `order` and `dead` rise along the store, so that what
-    a row may meet is
-    one stretch."""
+    a row may meet is one stretch."""
 
     keyed: bool
     keys: Any
@@ -42,8 +41,7 @@ class Laid(NamedTuple):
 
 class Within(NamedTuple):
     """Conditions as bounds of stored keys, a line per column. `keys` and `valid` begin at the first stretch; without
-    `has_nulls` all
-    keys are there."""
+    `has_nulls` all keys are there."""
 
     keys: Any
     valid: Any
@@ -82,9 +80,8 @@ def stretch_ranges(keys, valid, has_nulls, cuts, low, high, nulls):
 
 @njit(cache=True, nogil=True)
 def zone_starts(begin, end, heralds, most, least):
-    """Where the zones of the rows begin … end-1 begin: after the most rows of a zone, and at a herald if the zone
-    before it has the least
-    rows; a zone of fewer goes on behind the herald. Heralds rise, and lie between the ends."""
+    """Where the zones of the rows begin … end-1 begin: after `most` rows, and at a herald if the zone before it has at
+    least `least` rows. A smaller zone goes on behind the herald. Heralds rise, and lie between the ends."""
     starts = np.empty((end - begin) // most + 2 + len(heralds), np.int64)
     starts[0] = begin
     n = 1
@@ -191,9 +188,10 @@ def probe_stretches(asking, stored, grid, wants_kinds):
 
 @njit(cache=True, nogil=True)
 def settled_stretches(asking, stored, grid, settled, left, right):
-    """Per probing row how many pairs it has, their stored ids, and how many rows were looked at: all pairs of the cells
-    whose kind is
-    settled, among the pairs (left, right) of other cells, which are given in the order of a scan.
+    """Per probing row how many pairs it has, their stored ids, and how many rows were visited.
+
+    Cells whose kind is settled give all their pairs. The pairs of other cells are (left, right), in the order of a
+    scan.
 
     Args:
         settled: by kind of cell from 0 on.
@@ -252,8 +250,7 @@ def settled_stretches(asking, stored, grid, settled, left, right):
 @njit(cache=True, nogil=True)
 def within_stretches(asking, stored, grid, settled, within):
     """The same where conditions are bounds of stored keys: pairs of cells that are not settled are tested on the way.
-    Last, how many
-    pairs of settled cells there are."""
+    Last, how many pairs of settled cells there are."""
     _, limit, floor = asking
     _, _, order, dead, base, in_time_order = stored
     row_cuts, cuts, kinds = grid

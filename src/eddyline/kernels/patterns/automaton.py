@@ -36,6 +36,7 @@ from eddyline.kernels.patterns.automaton_matches import enumerate_matches
 from eddyline.kernels.patterns.automaton_monitor import breaks
 from eddyline.kernels.patterns.automaton_runs import (
     dead_before,
+    end_runs_of_single,
     end_trace,
     fails,
     is_over,
@@ -43,7 +44,6 @@ from eddyline.kernels.patterns.automaton_runs import (
     new_run,
     release,
     remove_run,
-    settle_runs,
     step,
 )
 from eddyline.kernels.patterns.borrowing import borrowed
@@ -231,7 +231,7 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
             # Runs with a match settle after every run of the pattern saw the event.
             single = machines.single[runs.machine[scratch.todo_run[at]]]
             if scratch.todo_sinks[at] == _ZERO and single >= 0:
-                settle_runs(trace, single, traces, machines, runs, links, events, count)
+                end_runs_of_single(trace, single, traces, machines, runs, links, events, count)
         if resume[ENUMERATING] == 1:
             _prune(trace, t, traces, machines, runs, links, events, count)
         resume[ENUMERATING] = 0

@@ -54,8 +54,7 @@ def _tested(m, leaf, have, assigned, machines, events):
 @njit(cache=True, nogil=True, forceinline=True)
 def _gaps(run, m, machines, runs, links, events, scratch, out, count):
     """Whether all gaps of a complete assignment are empty: 1, 0; -1 where candidates found no room. Candidates that
-    must be
-    tested on columns are put out."""
+    must be tested on columns are put out."""
     first = machines.first[m]
     assigned = scratch.assigned
     for leaf in range(machines.size[m]):
@@ -93,8 +92,7 @@ def _gaps(run, m, machines, runs, links, events, scratch, out, count):
 @njit(cache=True, nogil=True, forceinline=True)
 def _high(m, leaf, have, rank, forced, earlier, machines, events, assigned):
     """The rank below which a leaf's events lie: before every leaf that follows it, and not the newest event where that
-    is
-    another's."""
+    is another's."""
     high = rank + 1
     bit = _ONE << np.uint64(leaf)
     if earlier & bit != _ZERO:
@@ -113,8 +111,7 @@ def _high(m, leaf, have, rank, forced, earlier, machines, events, assigned):
 @njit(cache=True, nogil=True, forceinline=True)
 def enumerate_matches(run, sinks, event, row, trace, skip, traces, machines, runs, links, events, scratch, out, count):
     """All matches whose newest event this is. Each has a first leaf of `sinks` that takes the event; the ones before it
-    in
-    `sinks` take older ones. Returns -1 at the end, else how many were found before there was no room."""
+    in `sinks` take older ones. Returns -1 at the end, else how many were found before there was no room."""
     m = runs.machine[run]
     assigned, cursor = scratch.assigned, scratch.cursor
     rank, edge = events.rank[event], events.ts[event] - machines.within[m]

@@ -109,7 +109,7 @@ def end_trace(trace, traces, machines, runs, links, events, count):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def settle_runs(trace, single, traces, machines, runs, links, events, count):
+def end_runs_of_single(trace, single, traces, machines, runs, links, events, count):
     """The trace has had its one result of a pattern: the pattern's runs hold no event and take none."""
     run = traces.run[trace]
     while run >= 0:

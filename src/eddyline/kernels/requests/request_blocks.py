@@ -19,9 +19,9 @@ from numba.extending import intrinsic
 
 from eddyline.kernels.hashing import fold, mix
 
-#: Places in a line of a block table: the first row id and the one after the last, rows in the block, the addresses of
-#: its arrays, the bits of all columns that are null somewhere, the columns that are hashed together (0: each column has
-#: a field of its own) and their bits.
+#: Places in a line of a block table. FIRST, STOP: the first row id and the one after the last. ROWS: how many rows the
+#: block has. OFFSETS to FORMS: the addresses of its arrays. NULL_BITS: columns that are null somewhere. TOGETHER: the
+#: columns that are hashed together (0: each column has a field of its own), with HASH_BITS bits.
 FIRST, STOP, ROWS, OFFSETS, IDS, KEYS, NULLS, FORMS, NULL_BITS, TOGETHER, HASH_BITS = range(11)
 #: From here on, per column: the bits of its field and those below it, how keys become fields, and the sorted codes or
 #: cuts with their number.

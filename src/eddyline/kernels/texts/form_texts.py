@@ -14,8 +14,7 @@ from numba import njit
 @njit(cache=True, nogil=True)
 def form_numbers(offsets, data, places, pieces, ends):
     """Which of the texts at `places` consist of the pieces (their bytes one after the other, with the end of each), and
-    their numbers, a
-    line per text."""
+    their numbers, a line per text."""
     count = len(ends)
     fits = np.ones(len(places), np.bool_)
     numbers = np.zeros((len(places), count - 1), np.int64)

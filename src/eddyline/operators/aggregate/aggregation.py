@@ -1,15 +1,15 @@
 """Grouped aggregates, incremental: the cost of an epoch grows with what comes and what leaves, not with what is there.
 
-Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed, `changes` gives
-         the changelog rows of groups that have another value than last emitted, `close` the groups of EMIT ON CLOSE
-         that are complete. Where several aggregations have parts of the same groups, `close` gives what each holds and
-         `merged_parts` the results.
+Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed. `changes` gives
+         the changelog rows of groups whose value differs from the one last emitted. `close` gives the groups of EMIT ON
+         CLOSE that are complete. Where several aggregations hold parts of the same groups, `close` gives what each
+         holds, and `merged_parts` makes the results.
 
              batch ─► codes of groups ─► accumulators ─► values of touched groups ─► HAVING, outputs ─► changelog
                         └► contributions, by when they leave ─► retracted ─┘
 
 State    Groups, accumulators, live contributions, what was emitted.
-Limits   Time is the caller's: nothing here knows the frontier.
+Limits   The caller passes instants and limits: nothing here reads the frontier.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ Columns = dict[ColumnKey, pa.Array]
 
 @dataclass(slots=True)
 class GroupView:
-    """Groups, and where their totals and aggregates stand: now at their codes, at several instants at rows."""
+    """Groups to be read, and at which places of `totals` and `kept` their values lie: at their codes for the present
+    instant, at row numbers for several instants."""
 
     codes: Ints
     places: Ints
@@ -58,7 +59,7 @@ class GroupView:
 
 
 def plain_limits(limits: Sequence[Limit]) -> list[int]:
-    """Limits for a snapshot; that of names says nothing."""
+    """Limits for a snapshot; a limit that is a set of names becomes LONG_AGO."""
     return [limit if isinstance(limit, int) else LONG_AGO for limit in limits]
 
 
@@ -79,7 +80,7 @@ class Aggregation:
         ]
         #: Contributions whose keys lie below have left; per queue.
         self.limits = [LONG_AGO] * config.queues
-        #: Groups that were closed: the values of their grouping columns, and when each ended. None: nothing asks.
+        #: Closed groups: the values of their grouping columns, and when each ended. None: no caller needs them.
         self.closed: list[tuple[list[pa.Array], Ints]] | None = None
         self.buckets = Buckets(config.buckets, config.gap) if config.buckets else None
         #: Outputs that are not grouping columns, with their types.
@@ -207,7 +208,7 @@ class Aggregation:
         return table
 
     def forget(self, now: int) -> None:
-        """Groups whose bucket is over after `now`: their last value has been emitted, and stands."""
+        """Groups whose bucket is over after `now`: their last value has been emitted and remains the result."""
         if self.buckets is None or self.closes:
             return
         codes, _ = self.buckets.closed(now + 1)
@@ -254,7 +255,7 @@ class Aggregation:
         return GroupView(codes, codes, self.totals, self.accumulators)
 
     def outputs(self, groups: GroupView, alive: Mask, issues: Issues) -> tuple[Mask, list[pa.Array]]:
-        """Which groups stand in the answer, and the computed outputs of those."""
+        """Which groups are in the answer, and their computed outputs."""
         standing = groups.take(alive)
         columns = self._columns(standing, issues)
         stays, count = alive, len(standing.codes)

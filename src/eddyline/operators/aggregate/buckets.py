@@ -1,10 +1,10 @@
 """Time buckets that close: groups of EMIT ON CLOSE by when they are complete.
 
-Answer   `Ends.due` is, for values of one grouping expression, the first instant at which no combination of the bucket
-         can come any more: the microsecond after the last one whose value it is, later by the RANGE of its reference
-         where several streams are joined. `Buckets` keeps open groups by when they are due, the earliest of their
-         buckets; `enter` notes new groups, `closed` hands out those that are due at the frontier, in order.
-State    A queue of open groups; the ends of buckets that were looked up.
+Answer   `Ends.due` gives, per value of a grouping expression, the first instant from which on no combination has that
+         value: the microsecond after the last time with it. Where several streams are joined, it is later by the RANGE
+         of the reference. A group is due at the earliest end of its buckets. `Buckets.enter` notes new groups, `closed`
+         returns the groups that are due at the frontier, in order.
+State    A queue of open groups; the ends of buckets that were computed before.
 Limits   The end of a bucket is computed for units of fixed length, months and years. For every other monotone
          expression it is found by bisection over all times, for all values at once: 64 evaluations. A group whose
          bucket is NULL stays open.
@@ -88,7 +88,7 @@ class Ends:
             self.unit = str(e.args[0].value) if e.args[0].value in _FIXED or e.args[0].value in _MONTHS else None
         self._compiled: Compiled | None = None if isinstance(e, ColumnRef) else compile_expression(e)
         self._encoder = ValueEncoder()
-        #: Values that were looked up, ascending, and their ends.
+        #: Cache: values, ascending, and the ends of their buckets.
         self.known: Ints = np.empty(0, np.int64)
         self.ends: Ints = np.empty(0, np.int64)
 
@@ -110,7 +110,7 @@ class Ends:
         return due
 
     def forget(self, frontier: int) -> None:
-        """Buckets that are over are not asked for again."""
+        """Forget the ends of buckets that are over: no later row has their values."""
         stays = self.ends + self.bucket.delay > frontier
         self.known, self.ends = self.known[stays], self.ends[stays]
 

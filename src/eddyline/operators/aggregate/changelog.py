@@ -1,8 +1,8 @@
 """The changelog of one query: which groups have another value than the one last emitted.
 
-Answer   `changes` takes the groups that may have changed, their outputs where they exist, and gives the rows to emit:
-         `+` for a new or changed value, `-` (with grouping columns only) for a group that is gone.
-State    Per group: whether it stands in the reader's table, and the encoded values of the outputs last emitted.
+Answer   `Emitted.put` notes the outputs of groups and tells which differ from the last ones. `change_table` makes the
+         rows to emit: `+` for a new or changed value, `-` (with grouping columns only) for a group that is gone.
+State    Per group: whether the reader's table has a row for it, and the encoded values of the outputs last emitted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Emitted:
         )
 
     def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], encoder: ValueEncoder) -> Mask:
-        """Note the outputs of groups that stand; True where they differ from the result before."""
+        """Note the outputs of groups in the answer; True where they differ from the result before."""
         changed = ~self.present[codes]
         for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
             new, valid = encoder.encode(column, kind)
@@ -47,10 +47,11 @@ class Emitted:
     def put_rows(
         self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], encoder: ValueEncoder
     ) -> tuple[Mask, Mask]:
-        """Note what groups put out at several instants. True where a group stood before, and where it stands with
-        another result.
+        """Note the outputs of groups at several instants. Returns where a group was in the answer before, and where it
+        is in the answer with another result.
 
-        Row r is of group `codes[r]`, in the order of instants. `columns` are the outputs of the rows that stand.
+        Row r is of group `codes[r]`, in the order of instants. `columns` are the outputs of the rows whose group is in
+        the answer.
         """
         was_there: Mask = history.note_presence(codes, stays, self.present)
         changed = stays & ~was_there
@@ -64,7 +65,7 @@ class Emitted:
 
 
 def change_table(schema: pa.Schema, columns: list[pa.Array], gone: Mask, stamps: Ints) -> pa.Table:
-    """Rows of a changelog, with the outputs of all and a mask of those that say that a group is gone."""
+    """Rows of a changelog, with the outputs of all; `gone` marks the rows of groups that are gone."""
     rows = len(stamps)
     letters = np.where(gone, np.uint8(ord("-")), np.uint8(ord("+")))
     operations = [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)]

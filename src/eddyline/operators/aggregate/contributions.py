@@ -69,7 +69,7 @@ class EncodedRows:
 class Batch(EncodedRows):
     """Combinations in the order of their newest rows."""
 
-    #: Encoded values of the grouping expressions and, last, bits that say which of them are null.
+    #: Encoded values of the grouping expressions and, last, bits: which of them are null.
     groups: Ints
     encoded: list[Ints]
     #: Per argument; ALL where there is no null.
@@ -206,7 +206,7 @@ class Contributions:
         dead or small are written anew with it."""
         live = self.live()
         if self.named:
-            # No limit says what of a block has left since it was written.
+            # Named rows leave one by one: no limit tells which rows of a block have left since it was written.
             self.sealed.clear()
             self.block[live] = 0
         counts = np.bincount(self.block[live], minlength=self.last_block + 1)

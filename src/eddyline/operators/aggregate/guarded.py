@@ -40,7 +40,7 @@ NO_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class PartnerCondition:
-    """A member counts while the question, asked about the row in a column, has this answer."""
+    """A member counts while this question has this answer for the row in this column."""
 
     question: int
     column: int

@@ -60,7 +60,7 @@ class Sessions:
         self.known = np.zeros(self.keys.capacity, np.bool_)
 
     def assign(self, batch: Batch) -> None:
-        """Put the beginnings of sessions where the times of the rows stand."""
+        """Replace the times of the rows by the beginnings of their sessions."""
         codes = self.keys.codes(np.ascontiguousarray(batch.groups[:, self.others]))
         self._reserve()
         times = np.ascontiguousarray(batch.groups[:, self.at])

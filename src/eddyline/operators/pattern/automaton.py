@@ -47,8 +47,8 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass
 class Machine:
-    """One disjunct: its leaves (events, then gaps) with their filter slots, tests over keys, and what columns must
-    say."""
+    """One disjunct: its leaves (events, then gaps) with their filter slots, tests over keys, and conditions that need
+    columns."""
 
     config: PatternConfig
     disjunct: Disjunct
@@ -190,7 +190,7 @@ class MachineTable:
         machine.rest = tuple(rest)
         for place, gap in enumerate(gaps, len(disjunct.leaves)):
             several = [c for c in pattern.conjuncts_of_gap(disjunct, gap) if refs_of(c) != {names[place]}]
-            # What stands last is tested on columns as it comes.
+            # A gap at the end of a pattern is tested on columns as its events come.
             open_parts = [c for c in several if gap.after == 0 or not self._as_test(machine, c, names)]
             if open_parts:
                 machine.gap_rest[place] = tuple(open_parts)
@@ -218,7 +218,8 @@ class MachineTable:
         return slot
 
     def _as_test(self, machine: Machine, part: Expression, names: list[str]) -> bool:
-        """Adds a condition to the kernel's tests where keys can say something; whether they say everything."""
+        """Add a condition to the kernel's tests if keys can decide it at least in part. Returns whether they decide it
+        fully."""
         if not isinstance(part, Call) or part.function not in _OPERATORS:
             return False
         left, right = part.args
@@ -326,7 +327,7 @@ class _FailingConditions:
     mask_counts: list[int] = field(default_factory=list)
 
     def watched(self, machines: list[Machine | None]) -> np.ndarray:
-        """Bits of the types that a machine that prunes looks at."""
+        """Bits of the types whose conditions can prune a machine."""
         prunes = np.array([m is not None and _MODES[m.config.mode] == PRUNE for m in machines], np.bool_)
         by_type = ((self.plus != 0) | (self.local != 0) | (self.minus != 0).any(axis=2))[:, prunes].any(axis=1)
         bits = np.zeros(self.minus.shape[2], np.uint64)

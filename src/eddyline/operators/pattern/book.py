@@ -148,16 +148,16 @@ class TraceBook:
         violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw)
         for query in self.queries.values():
             if query.is_open:
-                query.settle(raw)
+                query.finish_slice(raw)
         broken = self._violations(table, chosen, violations)
-        state.settle(rows, kept, [h for q in self.queries.values() if len(q.waiting) for h in q.holders()])
+        state.keep_referenced(rows, kept, [h for q in self.queries.values() if len(q.waiting) for h in q.holders()])
         self._finish()
         self._forget_codes(code)
         self.seconds += perf_counter() - began
         return broken
 
     def _read(self) -> list[str]:
-        """The columns of the stream that a slice is asked for."""
+        """The columns of the stream that a slice needs."""
         key = self.config.key
         return sorted(
             {key.type, *key.partition, *self.needed(), *self.table.filter.columns(), *self.table.columns.names}

@@ -1,9 +1,9 @@
 """One EVENT query above the kernel: which assignments are matches, which of them are results, and when.
 
-Answer   `found` takes the assignments of its machines and tests on columns what keys could not say. `settle`, at the
-         end of a slice, makes one of equal maps, picks first matches, and hands results out in order. Matches of
-         patterns that end with a NOT wait: `advance` gives those whose time has passed without an event that fills the
-         gap.
+Answer   `found` takes the assignments of its machines and tests on columns the conditions that keys cannot decide.
+         `finish_slice`, at the end of a slice, makes one of equal maps, picks first matches, and hands results out in
+         order. Matches of patterns that end with a NOT wait: `advance` gives those whose time has passed without an
+         event that fills the gap.
 State    Matches that wait, as a matrix of event indices, one column per name; -1 where a disjunct does not bind it.
 Limits   A pattern with a NOT at the end hands out all its matches when the frontier passes them, so that they stay in
          order.
@@ -158,7 +158,7 @@ class PatternMatcher:
         self._read = frozenset(at for compiled in self._outputs for at in compiled.columns)
         conditions = [e for m in built for e in (*m.rest, *(x for some in m.gap_rest.values() for x in some))]
         self._tests = {e: compile_predicate(e) for e in conditions}
-        #: Column that orders events of equal time in other shards' results; None: it is not asked for.
+        #: Column that orders events of equal time in other shards' results; None: no caller needs it.
         self.sequence = sequence
         self._own_columns = frozenset(column for _, column in self._read.union(*(columns_of(e) for e in conditions)))
         self._fresh = Matches.none(len(self.names))
@@ -174,7 +174,7 @@ class PatternMatcher:
 
     @property
     def is_open(self) -> bool:
-        """Whether the end of a slice has something to settle."""
+        """Whether `finish_slice` has work to do."""
         return len(self._fresh.last) > 0 or len(self.waiting.last) > 0
 
     @property
@@ -244,7 +244,7 @@ class PatternMatcher:
 
     # -- the end of a slice
 
-    def settle(self, raw: Raw) -> None:
+    def finish_slice(self, raw: Raw) -> None:
         """What the slice has brought: results, or matches that wait."""
         fresh, self._fresh = self._fresh, Matches.none(len(self.names))
         if len(fresh) and self._repeats:

@@ -1,9 +1,9 @@
-"""Constraints of one book: types as codes, rules as bits for the kernel, violations in words for people.
+"""Constraints of one book: types as codes, rules as bits for the kernel, violations as text.
 
 Answer   `MonitorTable` gives every type that a rule names a code, and the kernel's `Monitor`. `reason` says which rule
          an event broke.
 State    None that changes: the rules of a book hold for the whole run.
-Limits   A type that no rule names has no code: nothing can be said about it.
+Limits   A type that no rule names has no code, and no rule can reject it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a book remembers: traces, runs, chains and events, as arrays that grow.
 
-Answer   `room` makes place for what a slice can bring; `kernel` groups the arrays for the kernel; `settle` keeps the
-         events of a slice that some run holds and closes the holes of older ones; `saved` and `restore` write
+Answer   `room` makes place for what a slice can bring; `kernel` groups the arrays for the kernel; `keep_referenced`
+         keeps the events of a slice that some run holds and closes the holes of older ones; `saved` and `restore` write
          everything down and bring it back.
 State    Arrays by code of the trace, by run, by link, by event; the payload of events as an Arrow table with one row
          per event.
@@ -107,7 +107,7 @@ class BookState:
 
     # -- after a slice
 
-    def settle(self, rows: int, columns: Mapping[str, pa.Array], holders: list[Ints]) -> None:
+    def keep_referenced(self, rows: int, columns: Mapping[str, pa.Array], holders: list[Ints]) -> None:
         """Keep the rows of a slice to which a run or a waiting match refers. `holders` are more arrays of event ids,
         changed in place."""
         base, end = self.stored, self.stored + rows

@@ -1,11 +1,12 @@
 """Values of earlier rows of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
 
-Answer   `Following.take` gets the values and partitions of the next rows, in order, and gives for each row the value
-         that an earlier row of its partition has: the one a distance before, the first one, or its own.
+Answer   `Following.take` gets the values and partitions of the next rows, in order. It gives for each row the value of
+         an earlier row of its partition: the one a distance before (LAG), the first one (FIRST_VALUE), or its own
+         (LAST_VALUE).
 
              k  a b a a      v  1 2 3 4      LAG(v)  - - 1 3      FIRST_VALUE(v)  1 2 1 1
 
-State    Per partition the last values, as many as the distance says, or the first one.
+State    Per partition the last values, up to the distance, or the first one.
 Limits   Partitions are never forgotten.
 """
 

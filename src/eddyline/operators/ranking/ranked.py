@@ -9,7 +9,7 @@ Answer   `add` takes rows as encoded values, with their partition; `leave` names
 
 State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition.
          What was shown of each.
-Limits   A touched partition is sorted whole. Rows of equal order stand in the order of their serial numbers.
+Limits   A touched partition is sorted whole. Rows of equal order are ranked by their serial numbers.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class RankedRows:
         return made
 
     def _table(self, minus: Ints, minus_numbers: Ints, plus: Ints, plus_numbers: Ints, now: int) -> pa.Table | None:
-        """Without pairs of rows that say the same."""
+        """The rows to emit, without pairs of a `-` and a `+` row with equal values."""
         slots, numbers = np.concatenate([minus, plus]), np.concatenate([minus_numbers, plus_numbers])
         if len(minus) and len(plus):
             kept = self._unpaired(slots, numbers, len(minus))
@@ -182,7 +182,7 @@ class RankedRows:
         return change_table(self.spec.schema, self.columns(slots, numbers), signs, np.full(len(slots), now, np.int64))
 
     def _unpaired(self, slots: Ints, numbers: Ints, minus: int) -> Ints:
-        """The places of rows that no row of the other sign says too."""
+        """The places of rows that no row of the other sign equals."""
         columns = [numbers] if self.spec.numbers else []
         for at in range(self.spec.shown):
             columns.append(self.rows.encoded[at][slots])
@@ -264,7 +264,8 @@ class RankedRows:
         return made
 
     def forget(self, now: int) -> Ints:
-        """Drops the rows of partitions whose bucket is over after `now`; returns their slots. What was shown stands."""
+        """Drops the rows of partitions whose bucket is over after `now`; returns their slots. Their last results stay
+        valid."""
         if self.buckets is None:
             return _NONE
         codes, _ = self.buckets.closed(now + 1)

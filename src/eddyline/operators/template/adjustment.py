@@ -1,10 +1,10 @@
 """Which columns the index of a template serves: it follows what requests fix.
 
-Answer   `note` counts requests by selection pattern, with a decay. `due` says that it is time to look; `choose` gives
-         the configuration that the exact search finds for these counts, or None where the running one is as good: a
-         change has to save more over one window length than rebuilding the blocks costs. Counts that resemble those of
-         the last search are not searched again.
-State    Decayed counts per pattern, requests, epochs and rows since the last look.
+Answer   `note` counts requests by selection pattern, with a decay. `due` tells whether enough requests came since the
+         last search. `choose` gives the configuration that the exact search finds for these counts, or None. A change
+         has to save more over one window length than rebuilding the blocks costs. Counts that resemble those of the
+         last search are not searched again.
+State    Decayed counts per pattern; requests, epochs and rows since the last search.
 Limits   Frequencies are counted, never timed; the same requests and epochs give the same choice.
 Reading  docs/operators/templates.md
 """
@@ -65,12 +65,12 @@ class Adjustment:
         self.changes = 0
         #: What the last search was made for.
         self._seen: SearchInputs | None = None
-        #: Distinct values per grouping column, the id up to which rows were looked at for them, and how often that was
+        #: Distinct values per grouping column, the id up to which rows were counted for them, and how often that was
         #: done.
         self._values: list[int] = []
         self._counted_upto = 0
         self.counted = 0
-        #: The id of the row after the newest at the last look.
+        #: The id of the row after the newest at the last search.
         self._looked_upto = 0
 
     def note(self, pattern: int, requests: int, rows: float, batches: int) -> None:

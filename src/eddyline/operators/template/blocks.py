@@ -4,8 +4,8 @@ Answer   `Addressing` says how keys become addresses: a field of bits per column
          columns together (`Together`). `build` clusters one block; `IndexBlock.pairs` lets probes read it.
 State    A block holds copies of ids, keys and null bits of its rows, and one offset per address.
 Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*),
-         unless they are very many. Of such columns those that are asked for by ranges are cut at quantiles of the block
-         (*range*), the rest are hashed. Codes and cuts are in the order of the keys.
+         unless they are very many. Of such columns those that requests bound by ranges are cut at quantiles of the
+         block (*range*), the rest are hashed. Codes and cuts are in the order of the keys.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eddyline.tuning import TemplateTuning
 
 @dataclass(slots=True)
 class Located:
-    """Where probes of one pattern look: the fixed part of each address, probes that the block can hold, and the open
+    """Where probes of one pattern read: the fixed part of each address, probes that the block can hold, and the open
     bits."""
 
     address: Ints
@@ -158,7 +158,7 @@ class Fields:
     to the highest."""
 
     bits: tuple[int, ...]
-    #: Columns that are asked for by ranges, as bits.
+    #: Columns that requests bound by ranges, as bits.
     ranged: int = 0
     #: Empty: the first column's field lies lowest.
     order: tuple[int, ...] = ()
@@ -191,7 +191,7 @@ class Fields:
         return FieldAddresses(fields, tuning), address
 
     def _cuts(self, column: int, keys: Ints, nulls: Ints) -> Ints | None:
-        """Quantiles of the keys of a column that is asked for by ranges; None: it is not, and keys are hashed."""
+        """Quantiles of the keys of a column that requests bound by ranges; None: none does, and keys are hashed."""
         if not self.ranged >> column & 1:
             return None
         known = np.sort(keys[nulls >> column & 1 == 0])

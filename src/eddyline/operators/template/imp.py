@@ -9,8 +9,8 @@ Answer   `pairs(requests)`: in every sealed block a probe computes the fields of
              A probe that fixes b reads 2^(bits of c) runs; the lowest open field makes runs longer, not more.
 
 State    Blocks of 65,536 row ids, each with the configuration under which it was built. A block is built when it is
-         first read. Rows behind the last full block lie in *pieces*, smaller blocks: a new piece takes in those before
-         it that have no more rows than it has itself, so that there are few of them and a row is clustered a few times.
+         first read. Rows behind the last full block lie in *pieces*, smaller blocks. A new piece takes in the pieces
+         before it that have no more rows than itself: so there are few pieces, and a row is clustered a few times.
          `reconfigure` changes the configuration: blocks built before are rebuilt a few at a time by `rebuild`, and are
          read as they are until then.
 Limits   Ids must not change: `forget` drops all blocks where they do. A pattern that the configuration does not help is
@@ -59,7 +59,7 @@ class Imp:
         self.addressing = addressing
 
     def serve_ranges(self, ranged: int) -> None:
-        """Columns that are asked for by ranges: blocks that are built from now on cut them at quantiles."""
+        """Note columns that requests bound by ranges: blocks built from now on cut them at quantiles."""
         found = self.addressing
         if isinstance(found, Fields) and ranged & ~found.ranged:
             self.addressing = Fields(found.bits, found.ranged | ranged)

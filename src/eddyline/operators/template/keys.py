@@ -1,10 +1,9 @@
-"""The keys of a template's rows, worked out when the template is asked.
+"""The keys of a template's rows, computed when the template gets a request.
 
-Answer   `catch_up(end)` works out the keys of the rows below an id that are not known yet; `of` gives those of a
-         stretch of rows.
-State    Per grouping column one key for every row since the store's first, one number per row with the bits of the
-         columns that are null, and, where a ROWS template has a condition, whether it holds. A template that is not
-         asked has none of these.
+Answer   `catch_up(end)` computes the missing keys of the rows below an id; `of` gives those of a stretch of rows.
+State    Per row since the store's first: one key per grouping column, and one number whose bits are the columns that
+         are null. For a ROWS template with a condition also whether the condition holds. A template without requests
+         holds nothing.
 Limits   Row ids must not change: `forget` drops everything where they do.
 """
 
@@ -46,7 +45,7 @@ class TemplateKeys:
         return self.keys.nbytes + self.nulls.nbytes + (0 if self.holds is None else self.holds.nbytes)
 
     def catch_up(self, end: int) -> None:
-        """Work out the keys of the rows below the id `end`."""
+        """Compute the keys of the rows below the id `end`."""
         if self.upto < self.store.first:
             self.base = self.upto = self.store.first
         while self.upto < end:

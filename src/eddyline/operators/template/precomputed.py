@@ -1,8 +1,8 @@
 """Access path *precomputed*: the finest groups of the whole window, kept up to date, and an index over their keys.
 
-Answer   `Precomputed.table(requests, low, high)` answers requests that all ask for the same rows, those with ids from
-         `low` to `high`: rows that came since the last answer enter their groups, rows that have left the window leave
-         them, and the groups that a request wants are added up. None: other rows are asked for, or it does not pay yet.
+Answer   `move(low, high)` makes the groups those of the rows with ids from `low` to `high`: new rows enter their
+         groups, rows that have left the window leave them. `pairs` finds the groups of each request, `table` adds them
+         up. `pays` tells whether groups cost less than reading the rows.
 State    Per group its keys, rows and sums; per row of the window its group and what it brought. Nothing until
          requests have cost as much as making the groups does.
 Limits   COUNT, SUM and AVG of whole numbers below 2^31, which can be taken back exactly. Windows move forward. Texts
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eddyline.kernels.groups.standing_groups import Groups, chain_groups, enter_groups, leave_groups, merge_groups
+from eddyline.kernels.groups.lasting_groups import Groups, chain_groups, enter_groups, leave_groups, merge_groups
 from eddyline.kernels.requests.request_blocks import Alone, read_blocks, scan_each
 from eddyline.kernels.requests.request_groups import group_rows
 from eddyline.model.expressions.expression import Aggregate, Expression
@@ -160,7 +160,7 @@ class Precomputed:
         older = np.where(self._groups.rows > 0, self._groups.newest, -1)
         self.count = enter_groups(self._groups, self.count, keys, nulls, ids, brought, valid, codes)
         self.collided = not self._agree(codes, ids, older, values)
-        # Rows of no group stand between the others: ids are places.
+        # Rows without a group take places between the others: ids are places.
         spread = Brought.of_none(end - first, len(self.summed))
         spread.codes[chosen], spread.values[:, chosen], spread.valid[:, chosen] = codes, brought, valid
         self._brought.append(spread)
@@ -184,7 +184,7 @@ class Precomputed:
     # -- answers
 
     def pairs(self, requests: Requests, addressing: Fields) -> tuple[Ints, Ints]:
-        """Pairs of a request and a group that it wants."""
+        """Pairs of a request and a group that matches it."""
         made: list[tuple[Ints, Ints]] = []
         for pattern, _, probes in requests.patterns():
             everything = np.zeros(len(probes), np.int64), np.full(len(probes), self.count)

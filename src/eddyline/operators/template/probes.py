@@ -54,7 +54,7 @@ class Requests:
     request: Ints
     fixed: Ints
     keys: list[Ints]
-    #: None: the keys say all, or no probe fixes the column.
+    #: None: equal keys are equal values, or no probe fixes the column.
     values: list[pa.Array | None]
     #: Further conditions: request number and condition.
     tests: list[tuple[int, RequestCondition]] = field(default_factory=list)
@@ -143,7 +143,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
 
 
 def _one(template: Template, request: Request, instant: int) -> Requests | None:
-    """A request that fixes columns to one value each; None: it says something else."""
+    """A request that fixes columns to one value each; None: it has other conditions."""
     fixed = 0
     keys: list[Ints] = [_OPEN] * len(template.keys)
     values: list[pa.Array | None] = [None] * len(template.keys)

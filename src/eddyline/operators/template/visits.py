@@ -1,4 +1,4 @@
-"""What access paths looked at: exact counts."""
+"""How many rows and runs the access paths have read: exact counts."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class LiveQuantiles(Accumulator):
         self.known: Mask = np.zeros(0, np.bool_)
 
     def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
-        """What is live is asked for when the answer is."""
+        """Nothing is kept: `read` takes the live values."""
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
         wanted = np.zeros(groups, np.bool_)

@@ -4,7 +4,7 @@ Answer   `ValueEncoder.encode` turns an Arrow array into integers and a validity
          STRING, DECIMAL and BYTES become ids of interned bytes, whose bytewise order is that of the values. The
          integers of all other types are in the order of the values. `decode` goes back.
 State    The interned bytes. `sweep` forgets those that no group names any more; the others keep their ids.
-Limits   -0.0 is 0.0 and every NaN the same: as groups and comparisons in SQL want it.
+Limits   -0.0 is 0.0 and every NaN the same, as in groups and comparisons of SQL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eddyline.state.columns import Array, Ints, as_plain, pack_bits, string_buff
 ALL: Mask = np.empty(0, np.bool_)
 _SMALLEST = 256
 _SIGN = np.uint64(1 << 63)
-#: Strings that may come before it is asked which are still named.
+#: `is_full` is true after this number of new strings, besides twice those that the last sweep kept.
 _BEFORE_SWEEP = 65_536
 
 
@@ -53,7 +53,7 @@ class ValueEncoder:
         self.sizes: Ints = np.zeros(_SMALLEST, np.int64)
         self.arena: npt.NDArray[np.uint8] = np.empty(4096, np.uint8)
         self.used: Ints = np.zeros(1, np.int64)
-        #: Id 0 stands where there is no value and is never given out.
+        #: Id 0 is the integer of nulls and is never given out.
         self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
         self.free_count: Ints = np.array([_SMALLEST - 1])
         self._kept = 0
@@ -185,7 +185,7 @@ class ValueEncoder:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to ask which strings are still named."""
+        """Whether the owner has to call `sweep`."""
         return self.held > 2 * self._kept + _BEFORE_SWEEP
 
     def sweep(self, named: Iterable[Ints]) -> None:
@@ -218,7 +218,8 @@ class ValueEncoder:
         self.free[: len(rest)] = rest
         self.free_count[0] = len(rest)
         self._relink(ids)
-        # How many of them are named is not known: shards are restored again and again, and would never ask.
+        # How many of them are still named is unknown. Shards are restored again and again: with another number they
+        # would never be full.
         self._kept = 0
 
     def saved(self) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:

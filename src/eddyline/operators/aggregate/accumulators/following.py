@@ -103,7 +103,7 @@ def follow(
 def _each(
     kept: Accumulator, came: Flow, left: Flow, rows: GroupInstants, groups: int, live: Callable[[int], Values] | None
 ) -> Accumulator:
-    """One instant after the other: for what has to look at all values of a group."""
+    """One instant after the other, for accumulators that read all values of a group."""
 
     def apply(instant: int) -> None:
         for flow, sign in ((came, 1), (left, -1)):

@@ -66,7 +66,7 @@ class Dictionary:
         kernels.rehash(self.heads, self.following, self.keys, codes)
 
     def live(self) -> Ints:
-        """All codes that stand for a row, ascending."""
+        """All codes in use, ascending."""
         here = np.ones(self.capacity, np.bool_)
         here[self.free[: self.free_count[0]]] = False
         return np.flatnonzero(here)
@@ -87,7 +87,7 @@ class Dictionary:
 
 
 class Touched:
-    """The codes that something happened to since they were last asked for, each once."""
+    """The codes that were noted since the last `take`, each once."""
 
     def __init__(self) -> None:
         self.flags = np.zeros(_SMALLEST, np.bool_)

@@ -28,7 +28,7 @@ def list_bytes(values: pa.Array, element: DataType) -> pa.Array:
     else:
         plain = np.ascontiguousarray(as_plain(flat, element))
         raw = plain.view(np.uint8).reshape(len(flat), -1) if len(flat) else np.empty((0, 1), np.uint8)
-        # What stands where there is no value is arbitrary.
+        # Bytes below a null are arbitrary.
         pieces = [_binary(np.concatenate([flags, raw * flags], axis=1))]
     joined = pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, _NOTHING)
     sizes_of = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)

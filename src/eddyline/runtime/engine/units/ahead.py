@@ -20,14 +20,14 @@ import pyarrow as pa
 from eddyline.model.window import Rows
 from eddyline.operators.stream.intake import event_times
 from eddyline.operators.template.probes import Requests
-from eddyline.operators.template.standing import StandingTemplate
+from eddyline.operators.template.registered import RegisteredTemplate
 from eddyline.runtime.engine.unit import Blocks, Load, Slice
 
 _NUMBER, _ROUTES = "_number", "_routes"
 
 
 class AheadRows:
-    def __init__(self, standing: StandingTemplate, time: str) -> None:
+    def __init__(self, standing: RegisteredTemplate, time: str) -> None:
         self._standing = standing
         self._source = standing.template.source
         self._time = time

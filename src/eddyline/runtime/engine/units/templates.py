@@ -20,7 +20,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundTemplate, window_size
 from eddyline.model.window import Range, Rows
 from eddyline.operators.template.probes import Requests
-from eddyline.operators.template.standing import StandingTemplate
+from eddyline.operators.template.registered import RegisteredTemplate
 from eddyline.plan.index_choice.templates import TemplatePrice
 from eddyline.plan.prepare import prepare
 from eddyline.plan.template_text import template_text
@@ -72,7 +72,7 @@ class TemplateUnit(UnitBase):
         keys = tuple(o for o in lowered.outputs if o.expression in lowered.group_by)
         aggregates = tuple(o for o in lowered.outputs if o.expression not in lowered.group_by)
         tuning = pipeline.settings.tuning.templates
-        self.standing = StandingTemplate(
+        self.standing = RegisteredTemplate(
             template,
             keys,
             aggregates,

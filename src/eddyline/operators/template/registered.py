@@ -1,4 +1,4 @@
-"""A template that stands: a port on its stream's shared store, and requests answered from it.
+"""A template of a running job: a port on its stream's shared store, and requests answered from it.
 
 Answer   `answer(requests)` finds the (request, row) pairs through an access path, verifies what hashes only suggest,
          applies the other conditions, and groups. `TemplatePort` keeps rows for the window, the history and requests
@@ -47,9 +47,9 @@ from eddyline.tuning import TemplateTuning
 
 
 class TemplatePort(Port):
-    """Keeps the rows that a request may still ask for."""
+    """Keeps the rows that a request may still read."""
 
-    #: Requests that wait, or a stream of requests that is behind, may ask for instants back to here; None: nothing is
+    #: Requests that wait, or a stream of requests that is behind, may need instants back to here; None: nothing is
     #: behind.
     behind: int | None = None
     history = 0
@@ -62,7 +62,7 @@ class TemplatePort(Port):
             self.forget()
 
     def first_needed(self, store: Store, frontier: int, seen: int) -> int:
-        # A request without AS OF asks for the last instant before the frontier.
+        # A request without AS OF is about the last instant before the frontier.
         now = frontier - 1 if self.behind is None else min(frontier - 1, self.behind)
         now -= self.history
         if self.most_rows:
@@ -72,7 +72,7 @@ class TemplatePort(Port):
         return super().first_needed(store, now, seen)
 
 
-class StandingTemplate:
+class RegisteredTemplate:
     def __init__(
         self,
         template: Template,
@@ -131,10 +131,12 @@ class StandingTemplate:
         served = template.index == "auto" and self.tuning.precomputed and serves(aggregates)
         self.precomputed = Precomputed(keys, aggregates, self.rows) if served else None
 
-    def over(self, rows: pa.Table, ts: Ints, numbers: Ints, routes: npt.NDArray[np.uint64] | None) -> StandingTemplate:
+    def over(
+        self, rows: pa.Table, ts: Ints, numbers: Ints, routes: npt.NDArray[np.uint64] | None
+    ) -> RegisteredTemplate:
         """The same template over some rows alone, which are in order."""
         stream = StreamState(self.stream.name, self.stream.types)
-        found = StandingTemplate(
+        found = RegisteredTemplate(
             replace(self.template, index="scan"),
             *self._given,
             stream,
@@ -195,8 +197,7 @@ class StandingTemplate:
         self.rows.lineage = (self.port.lineage_column, 0) if self.port.stores_lineage else None
 
     def _from_groups(self, requests: Requests) -> pa.Table | None:
-        """The answers from groups that are kept up to date; None: rows are looked at, where that is cheaper or these do
-        not serve."""
+        """The answers from groups that are kept up to date; None: reading rows is cheaper, or groups cannot answer."""
         made = self.precomputed
         whole = window_size(self.template.window)
         if made is None or requests.ranged is not None or requests.tests or not (requests.size == whole).all():
@@ -335,8 +336,8 @@ class StandingTemplate:
     # -- epochs
 
     def after_epoch(self) -> None:
-        """Purge the index, look at what was asked, rebuild a few blocks. A template that was not asked yet does
-        nothing."""
+        """Purge the index, follow the requests with its configuration, rebuild a few blocks. Nothing before the first
+        request."""
         self.adjustment.after_epoch(self.stream.store.end)
         index = self.index
         if not self.rows.keys.upto:
@@ -348,7 +349,7 @@ class StandingTemplate:
         index.purge()
         layout = self.layout
         if self.tuned and self.adjustment.due and layout is not None and isinstance(index.addressing, Fields):
-            # Bits that are given stay; the order of their fields follows what is asked.
+            # Bits that are given stay; the order of their fields follows the requests.
             given = None if self.template.index == "auto" else layout.bits
             changed = self.adjustment.choose(self.rows, layout, float(self.stream.store.live), given)
             if changed is not None:
