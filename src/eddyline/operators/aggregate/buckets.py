@@ -24,21 +24,13 @@ from eddyline.model.expressions.monotone import EARLY, trend_of
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.expiry import ExpiryQueue
 from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
-from eddyline.operators.expressions.functions_time import DAY, LOWEST, months_of
+from eddyline.operators.expressions.functions_time import DAY, LOWEST, MICROSECONDS, months_of
 from eddyline.state.columns import Ints
 
 #: Later than every bucket that closes.
 FOREVER = 1 << 62
 _LAST = (1 << 63) - 1
-_FIXED = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": DAY,
-    "week": 7 * DAY,
-}
+_FIXED = {**MICROSECONDS, "week": 7 * DAY}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -147,7 +139,7 @@ class Buckets:
         self.due: Ints = np.zeros(0, np.int64)
 
     def due_of(self, groups: Ints) -> Ints:
-        """Of rows of group encoded values: the earliest of their buckets, for a combination lies in all of them."""
+        """Of rows of encoded grouping values: the earliest of their buckets, for a combination lies in all of them."""
         found = []
         for ends in self.ends:
             at = ends.bucket.at

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
+from eddyline.operators.aggregate.accumulators.groups import mask_of
 from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Array, Ints
@@ -177,9 +178,7 @@ class Contributions:
 
     def live(self) -> Ints:
         """All slots in use, ascending."""
-        here = np.ones(self.capacity, np.bool_)
-        here[self.free[: self.free_count]] = False
-        return np.flatnonzero(here)
+        return np.flatnonzero(~mask_of(self.free[: self.free_count], self.capacity))
 
     def valid_at(self, argument: int, slots: Ints) -> Mask:
         return self.valid[argument][slots] if len(self.valid[argument]) else ALL
@@ -217,8 +216,7 @@ class Contributions:
                 fresh += alive
                 del self.sealed[number]
         if fresh:
-            kept = np.zeros(self.last_block + 1, np.bool_)
-            kept[list(self.sealed)] = True
+            kept = mask_of(np.array(list(self.sealed), np.int64), self.last_block + 1)
             self.last_block += 1
             self.block[live[~kept[self.block[live]]]] = self.last_block
             self.sealed[self.last_block] = ContributionBlock(self.last_block, f"{run}-{self.last_block}", fresh)

@@ -16,7 +16,8 @@ from eddyline.operators.expressions.vectors import Array, Frame, Kernel, Vector,
 
 #: Microseconds.
 DAY = 86_400_000_000
-_FIXED = {
+#: Units of fixed length that begin at the epoch.
+MICROSECONDS = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
@@ -52,8 +53,8 @@ def make_date_trunc(call: Call) -> Kernel:
     unit = _unit(call)
 
     def cut(micros: Array) -> Array:
-        if unit in _FIXED:
-            return micros - micros % _FIXED[unit]
+        if unit in MICROSECONDS:
+            return micros - micros % MICROSECONDS[unit]
         if unit == "week":
             days = micros // DAY
             # 1970-01-01 is a Thursday; weeks begin on Monday.
@@ -88,9 +89,9 @@ def part_of(unit: str, micros: Array) -> Array:
     """One part of a time, as BIGINT."""
     if unit in ("hour", "minute", "second", "millisecond", "microsecond"):
         size, limit = {
-            "hour": (_FIXED["hour"], 24),
-            "minute": (_FIXED["minute"], 60),
-            "second": (_FIXED["second"], 60),
+            "hour": (MICROSECONDS["hour"], 24),
+            "minute": (MICROSECONDS["minute"], 60),
+            "second": (MICROSECONDS["second"], 60),
             "millisecond": (1_000, 60_000),
             "microsecond": (1, 60_000_000),
         }[unit]
@@ -137,8 +138,8 @@ def make_date_diff(call: Call) -> Kernel:
     unit = _unit(call)
 
     def count(micros: Array) -> Array:
-        if unit in _FIXED:
-            return micros // _FIXED[unit]
+        if unit in MICROSECONDS:
+            return micros // MICROSECONDS[unit]
         months = months_of(micros)
         size = _MONTHS[unit]
         return _truncated(months // 12, size // 12) if size > 12 else months // size

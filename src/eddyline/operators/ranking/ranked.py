@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BIGINT, DataType
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, grown, is_text
-from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
+from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched, mask_of
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Batch, Contributions
@@ -139,8 +139,7 @@ class RankedRows:
 
     def _in(self, codes: Ints) -> Ints:
         """The live slots of partitions."""
-        wanted = np.zeros(self.partitions.capacity, np.bool_)
-        wanted[codes] = True
+        wanted = mask_of(codes, self.partitions.capacity)
         live = self.rows.live()
         return live[wanted[self.rows.codes[live]]]
 
@@ -224,8 +223,7 @@ class RankedRows:
         if len(slots):
             self.number[slots] = 0
             self.rows.drop(slots)
-        live = np.zeros(self.partitions.capacity, np.bool_)
-        live[self.rows.codes[self.rows.live()]] = True
+        live = mask_of(self.rows.codes[self.rows.live()], self.partitions.capacity)
         empty = codes[~live[codes]]
         if self.buckets is not None:
             # What a bucket still names comes out of its queue first.

@@ -20,7 +20,7 @@ from eddyline.kernels.groups import group as kernels
 from eddyline.kernels.groups import heaps, sums, whole_sums
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, decimals, floats, grown
-from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.accumulators.groups import Dictionary, mask_of
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.expressions.functions_decimal import to_doubles
@@ -83,7 +83,7 @@ class Tally(Accumulator):
         kernels.add_counts(self.counts, codes, valid, sign)
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
-        return _plain(BIGINT, self.counts[codes])
+        return plain_array(BIGINT, self.counts[codes])
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         np.add.at(self.counts, codes, arrays_of(part)["counts"])
@@ -114,17 +114,15 @@ class FloatSums(Accumulator):
         if "squares" in self.by_group:
             bad |= sums.doubtful(codes, self.squares) | sums.uncertain(codes, self.sums, self.squares, self.tallies)
         if bad.any():
-            wanted = np.zeros(groups, np.bool_)
-            wanted[codes[bad]] = True
             self.reset(codes[bad])
-            self.change(*values(wanted), 1)
+            self.change(*values(mask_of(codes[bad], groups)), 1)
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         if function == "stddev":
-            return _plain(
+            return plain_array(
                 DOUBLE, sums.read_deviations(codes, self.sums, self.squares, self.tallies), self.tallies[codes, 0] > 1
             )
-        return _plain(
+        return plain_array(
             DOUBLE, sums.read_sums(codes, self.sums, self.tallies, function == "avg"), self.tallies[codes, 0] > 0
         )
 
@@ -165,7 +163,9 @@ class WholeSums(Accumulator):
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         known = self.tallies[codes] > 0
         if function == "avg":
-            return _plain(DOUBLE, whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result)), known)
+            return plain_array(
+                DOUBLE, whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result)), known
+            )
         low, high = self.sums[codes, 0], self.sums[codes, 1]
         if self.encoder is None:
             fits = high == low >> 63
@@ -181,7 +181,7 @@ class WholeSums(Accumulator):
             issues.add("overflow", lost)
             known = known & fits
         if self.encoder is None:
-            return _plain(self.result, low, known)
+            return plain_array(self.result, low, known)
         return decimals(low, high, None if known.all() else pack_bits(known), self.result)
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
@@ -287,11 +287,7 @@ class Distinct(Accumulator):
         # Where contributions leave one by one, a group that is gone has no values; one that closes takes its values
         # along.
         if self.lasting and self.values.held:
-            gone = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
-            gone[codes] = True
-            entries = self.values.live()
-            owners = self.values.keys[entries, 0]
-            lost = entries[(owners < len(gone)) & gone[np.minimum(owners, len(gone) - 1)]] if len(gone) else entries[:0]
+            lost, _ = self.entries(codes)
             self.counts[lost] = 0
             self.values.release(lost)
         self.inner.reset(codes)
@@ -307,17 +303,21 @@ class Distinct(Accumulator):
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         return self.inner.read(function, codes, issues)
 
-    def part(self, codes: Ints) -> pa.Table:
-        """The distinct values of each group: sums of them mean nothing where the same value lies in two parts."""
+    def entries(self, codes: Ints) -> tuple[Ints, Ints]:
+        """The codes of the values of groups, and the place of each one's group among `codes`."""
         row_of = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
         row_of[codes] = np.arange(len(codes))
-        entries = self.values.keys[self.values.live()]
-        entries = entries[entries[:, 0] < len(row_of)]
-        rows = row_of[entries[:, 0]]
-        entries, rows = entries[rows >= 0], rows[rows >= 0]
+        entries = self.values.live()
+        entries = entries[self.values.keys[entries, 0] < len(row_of)]
+        rows = row_of[self.values.keys[entries, 0]]
+        return entries[rows >= 0], rows[rows >= 0]
+
+    def part(self, codes: Ints) -> pa.Table:
+        """The distinct values of each group: sums of them mean nothing where the same value lies in two parts."""
+        entries, rows = self.entries(codes)
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(np.bincount(rows, minlength=len(codes)))
-        values = self.encoder.decode(np.ascontiguousarray(entries[order, 1]), ALL, self.kind)
+        values = self.encoder.decode(self.values.keys[entries[order], 1], ALL, self.kind)
         offsets = pa.array(np.concatenate([[0], ends]).astype(np.int64))
         return pa.table({"values": pa.LargeListArray.from_arrays(offsets, values)})
 
@@ -357,6 +357,6 @@ def live_values(contributions: Contributions, argument: int) -> Callable[[Mask],
     return values
 
 
-def _plain(kind: DataType, values: Array, known: Mask | None = None) -> pa.Array:
+def plain_array(kind: DataType, values: Array, known: Mask | None = None) -> pa.Array:
     mask = None if known is None or known.all() else pack_bits(known)
     return pa.Array.from_buffers(kind.arrow, len(values), [mask, pa.py_buffer(np.ascontiguousarray(values))])

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BYTES, DOUBLE, STRING, DataType
-from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, plain_array
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats
+from eddyline.operators.aggregate.accumulators.groups import mask_of
 from eddyline.operators.expressions.functions_arranged import payloads
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Ints, pack_bits
+from eddyline.state.columns import Ints
 
 
 class _Nothing(Accumulator):
@@ -50,12 +51,7 @@ class Collected(Distinct):
 
     def _lists(self, codes: Ints) -> pa.Array:
         """Per group its values, in order."""
-        row_of = np.full(self._most(codes) + 1, -1, np.int64)
-        row_of[codes] = np.arange(len(codes))
-        entries = self.values.live()
-        entries = entries[self.values.keys[entries, 0] < len(row_of)]
-        entries = entries[row_of[self.values.keys[entries, 0]] >= 0]
-        rows = row_of[self.values.keys[entries, 0]]
+        entries, rows = self.entries(codes)
         written = self.encoder.decode(np.ascontiguousarray(self.values.keys[entries, 1]), ALL, BYTES)
         order = pc.sort_indices(
             pa.table({"row": rows, "bytes": written}), [("row", "ascending"), ("bytes", "ascending")]
@@ -65,10 +61,6 @@ class Collected(Distinct):
         offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
         values = payloads(written.take(pa.array(repeated)), self.element, nullable=self.separator is None)
         return pa.ListArray.from_arrays(offsets, values)
-
-    @staticmethod
-    def _most(codes: Ints) -> int:
-        return int(codes.max(initial=-1))
 
 
 class LiveQuantiles(Accumulator):
@@ -82,12 +74,10 @@ class LiveQuantiles(Accumulator):
         self.known: Mask = np.zeros(0, np.bool_)
 
     def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
-        """Nothing is kept: `read` takes the live values."""
+        """Nothing is kept: `renew` computes from the live values."""
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
-        wanted = np.zeros(groups, np.bool_)
-        wanted[codes] = True
-        held, encoded, valid = values(wanted)
+        held, encoded, valid = values(mask_of(codes, groups))
         if len(valid):
             held, encoded = held[valid], encoded[valid]
         numbers = ~np.isnan(floats(encoded))
@@ -102,11 +92,7 @@ class LiveQuantiles(Accumulator):
         self.known[found] = True
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
-        known = self.known[codes]
-        mask = None if known.all() else pack_bits(known)
-        return pa.Array.from_buffers(
-            DOUBLE.arrow, len(codes), [mask, pa.py_buffer(np.ascontiguousarray(self.quantiles[codes]))]
-        )
+        return plain_array(DOUBLE, self.quantiles[codes], self.known[codes])
 
 
 class AnswersByInstant(Accumulator):

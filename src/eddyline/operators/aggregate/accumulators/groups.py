@@ -9,6 +9,7 @@ State    The encoded values of every live code and a hash table over them.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from eddyline.kernels.groups import group as kernels
 from eddyline.operators.aggregate.accumulators.encoding import grown
@@ -16,6 +17,13 @@ from eddyline.state.columns import Ints
 
 #: The first size of arrays that double as groups come.
 _SMALLEST = 256
+
+
+def mask_of(codes: Ints, size: int) -> npt.NDArray[np.bool_]:
+    """True at these codes, among all below `size`."""
+    found = np.zeros(size, np.bool_)
+    found[codes] = True
+    return found
 
 
 class Dictionary:
@@ -67,9 +75,7 @@ class Dictionary:
 
     def live(self) -> Ints:
         """All codes in use, ascending."""
-        here = np.ones(self.capacity, np.bool_)
-        here[self.free[: self.free_count[0]]] = False
-        return np.flatnonzero(here)
+        return np.flatnonzero(~mask_of(self.free[: self.free_count[0]], self.capacity))
 
     def restore(self, codes: Ints, rows: Ints) -> None:
         """Exactly these rows, with these codes."""

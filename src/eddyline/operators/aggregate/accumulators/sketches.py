@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
-from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, plain_array
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, floats, grown, is_text
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Array, Ints, pack_bits
+from eddyline.state.columns import Array, Ints
 
 #: Sizes of the sketches, which decide their error: 2^12 counters, and k of KLL.
 _LOG_COUNTERS = 12
@@ -146,9 +146,7 @@ class QuantileSketches(Sketches):
         known = np.array([s is not None and not s.is_empty() for s in chosen], np.bool_)
         values = np.zeros(len(codes))
         values[known] = [s.get_quantile(self.part_of, True) for s in chosen[known]]
-        return pa.Array.from_buffers(
-            DOUBLE.arrow, len(codes), [None if known.all() else pack_bits(known), pa.py_buffer(values)]
-        )
+        return plain_array(DOUBLE, values, known)
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         for code, data in zip(codes.tolist(), part.column("packed").to_pylist(), strict=True):
