@@ -12,9 +12,11 @@ from eddyline import Session
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.conditions import Conditions
 from eddyline.operators.join.demand.control import targets_of
-from eddyline.operators.join.demand.edge import spread
+from eddyline.operators.join.demand.edge import Edge, EdgeSample, spread
+from eddyline.operators.join.demand.holding import HoldingBack
 from eddyline.operators.join.demand.stored import not_stored
 from eddyline.operators.join.group import JoinGroup
+from eddyline.tuning import DemandTuning
 
 
 @pytest.fixture
@@ -97,3 +99,56 @@ def test_a_sample_is_spread_from_the_first_row_to_the_last(size: int, most: int)
     found = spread(size, most)
     assert len(found) == min(size, most) and len(np.unique(found)) == len(found)
     assert not size or (found[0], found[-1]) == (0, size - 1)
+
+
+def sample(refused: list[bool], expected: float = 1e6) -> EdgeSample:
+    """Half as many new rows as combinations; one condition, whose opposite input has nothing new."""
+    return EdgeSample(int(expected / 2), expected, np.array([refused]), [(0, 0.0)], [], DemandTuning())
+
+
+def test_an_edge_listens_to_what_refuses_much_and_stops_when_it_refuses_nothing() -> None:
+    edge = Edge(True, False, DemandTuning())
+    assert edge.weigh(sample([False] * 20), []) == [] and not edge.listens
+    assert edge.weigh(sample([True] * 19 + [False]), []) == [0] and edge.listens
+    assert edge.per_row == 2.0
+    assert edge.weigh(sample([False] * 20), [0]) == [] and not edge.listens
+    assert edge.switches == 2
+
+
+def test_an_edge_that_nothing_changes_is_sampled_ever_more_rarely() -> None:
+    tuning = DemandTuning()
+    edge = Edge(True, False, tuning)
+    sampled = []
+    for epoch in range(1, 300):
+        if edge.wants_look():
+            sampled.append(epoch)
+            edge.weigh(sample([False] * 20), [])
+    gaps = np.diff(sampled).tolist()
+    assert gaps == sorted(gaps) and gaps[0] == 1 and gaps[-1] == tuning.longest_pause
+
+
+def test_an_edge_gives_up_when_it_makes_later_all_that_it_held_back() -> None:
+    tuning = DemandTuning()
+    edge = Edge(True, True, tuning)
+    edge.marks = edge.resumptions = edge.produced = 100 * tuning.enough
+    assert edge.gives_up(checks=300 * tuning.enough, conditions=1) and not edge.listens
+    edge = Edge(True, True, tuning)
+    edge.marks, edge.produced = 1000 * tuning.enough, tuning.enough
+    assert not edge.gives_up(checks=1001 * tuning.enough, conditions=1) and edge.listens
+
+
+def test_rows_that_are_held_back_are_counted_until_their_combinations_are_made(session: Session) -> None:
+    group = group_of(session)
+    filled(session, range(4))
+    session.step()
+    node, kept = group.nodes[0]
+    assert kept is not None
+    holding = HoldingBack(node, Edge(False, True, DemandTuning()), Conditions(node, (group.bases[2],), False))
+    rows = group.bases[0].fresh(group.bases[0].store.first, group.bases[0].store.end)
+    # No row of c has these keys: all rows of a are held back.
+    group.bases[2].store.drop(group.bases[2].store.ids())
+    assert len(holding.admit(0, rows)) == 0
+    holding.count()
+    assert holding.edge.suspended_peak == len(rows) == 3 and holding.edge.suspensions == 3
+    holding.resumed(rows.part(0, 2))
+    assert holding._rows[0].tolist() == rows.ids[0][2:].tolist()

@@ -11,11 +11,14 @@ import pytest
 from eddyline import Session
 from eddyline.errors import SettingProblem
 from eddyline.operators.join.commons import Commons
+from eddyline.operators.join.demand.policy import Demand
 from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.probing.modes import EVALUATE, SKIP, Grid, Modes, Probe
 from eddyline.operators.join.registry import ALLOWED
+from eddyline.operators.join.sharing.last_probes import LastProbes
+from eddyline.operators.join.sharing.shared_probes import ShareFirstProbes
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 from tests.operators.hopeless import HOPELESS, Hopeless
@@ -191,3 +194,51 @@ def test_two_grids_as_one() -> None:
 def test_a_policy_that_is_not_there() -> None:
     with pytest.raises(SettingProblem, match="there is no policy"):
         answered(pairs(1), ("tests.operators.hopeless:nothing",))
+
+
+class Resting(Wrong):
+    """Would skip everything, but has nothing to decide."""
+
+    is_idle = True
+
+
+def resting(config: JoinConfig, commons: Commons) -> JoinPolicy:
+    return Resting(SKIP)
+
+
+def test_a_policy_that_is_idle_is_not_polled() -> None:
+    plain, _, _ = answered(pairs(2), ())
+    found, _, _ = answered(pairs(2), (f"{__name__}:resting",))
+    assert found == plain and all(plain.values())
+
+
+def polled(group: JoinGroup, kind: type[JoinPolicy]) -> bool:
+    """Whether nodes call the policy of a kind."""
+    policy = group.policy(kind)
+    assert policy is not None
+    return any(policy in (*node._admitting, *node._moding, *node._putting_out) for node, _ in group.nodes)
+
+
+def test_policies_are_idle_where_they_have_nothing_to_decide() -> None:
+    """Two streams have no inner node, three queries are not many, and one group shares no probe."""
+    _, _, [group] = answered(pairs(3), ())
+    assert not any(polled(group, kind) for kind in (Demand, LastProbes, ShareFirstProbes))
+    _, _, [group] = answered(pairs(4), ())
+    assert polled(group, LastProbes) and not polled(group, Demand)
+    _, _, groups = answered(BESIDE, (), plan="((a b) c)")
+    assert [polled(group, Demand) for group in groups] == [True, False, False]
+    assert all(polled(group, ShareFirstProbes) for group in groups)
+
+
+def test_groups_that_cease_to_share_their_first_probes_poll_for_them_no_longer() -> None:
+    with Session(Settings()) as session:
+        for name in "ab":
+            session.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        session.query("q", BESIDE["q"])
+        session.query("r", BESIDE["r"])
+        groups = list(session.pipeline.groups.values())
+        assert len(groups) == 2 and all(polled(group, ShareFirstProbes) for group in groups)
+        session.drop("r")
+        session.step()
+        [group] = session.pipeline.groups.values()
+        assert not polled(group, ShareFirstProbes)
