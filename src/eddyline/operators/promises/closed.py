@@ -33,6 +33,7 @@ from eddyline.operators.promises.covering import (
     there,
 )
 from eddyline.operators.stream.keys import combined, keys_of
+from eddyline.operators.stream.stream import whole_columns
 from eddyline.state.closed import Intervals, Keys, earliest, joint_codes, least_places
 from eddyline.state.columns import Ints, validity
 
@@ -63,13 +64,13 @@ class _Sets:
             return
         name = body.column_names[0]
         if len(body.column_names) == 1 and has_order(self.types[name]):
-            column = _whole(body)[name]
+            column = whole_columns(body)[name]
             given, keys = validity(column), ordered_keys(column, self.types[name])
             keys = keys if given is None else keys[given]
             self.intervals.setdefault(name, Intervals()).add_keys(keys)
             return
         names = tuple(sorted(body.column_names))
-        values = _whole(body.select(names))
+        values = whole_columns(body.select(names))
         present = np.logical_and.reduce([there(values[name]) for name in names])
         table = pa.table(values)
         keys = self._keys(names, values)
@@ -247,7 +248,7 @@ class Closed:
 
     def _keys_of(self, name: str, body: pa.Table) -> tuple[Ints, Mask | None, int, int]:
         if id(body) not in self._spoken:
-            values = _whole(body)[name]
+            values = whole_columns(body)[name]
             given, said = validity(values), ordered_keys(values, self.types[name])
             said = said if given is None else said[given]
             ends = (int(said.min()), int(said.max())) if len(said) else (0, -1)
@@ -392,7 +393,7 @@ def first_places(
     promise names any of them."""
     name = body.column_names[0]
     if len(body.column_names) == 1 and has_order(types[name]):
-        values, constants = columns[name], _whole(body)[name]
+        values, constants = columns[name], whole_columns(body)[name]
         given = validity(constants)
         keys = ordered_keys(constants, types[name])
         if given is not None:
@@ -409,10 +410,3 @@ def first_places(
 
 def _same(table: pa.Table) -> pa.Table:
     return table
-
-
-def _whole(table: pa.Table) -> dict[str, pa.Array]:
-    columns = {name: table.column(name) for name in table.column_names}
-    return {
-        name: column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for name, column in columns.items()
-    }

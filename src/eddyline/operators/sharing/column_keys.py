@@ -71,11 +71,6 @@ def number_keys(column: pa.Array, kind: DataType) -> np.ndarray:
     return _plain(column, np.dtype(kind.numpy))
 
 
-def validity(column: pa.Array) -> np.ndarray | None:
-    """Per row whether it has a value; None where all have."""
-    return column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
-
-
 def _plain(column: pa.Array, kind: np.dtype[np.generic], words: int = 1) -> np.ndarray:
     """The values buffer as an array, without a copy."""
     buffer = column.buffers()[1]

@@ -34,6 +34,8 @@ from eddyline.tuning import SharingTuning
 
 #: The end of time: the stop of a query that has not been dropped.
 _NEVER = np.iinfo(np.int64).max
+#: The arrays by slot, and what a free slot has there.
+_FILLS = {"_starts": LONG_AGO, "_stops": _NEVER, "_routes": -1, "_lists": -1, "counts": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +188,7 @@ class FilterGroup:
         self._names += [""] * (size - known)
         if size > len(self._starts):
             room = max(16, size + size // 2)
-            for attribute, fill in (
-                ("_starts", LONG_AGO),
-                ("_stops", _NEVER),
-                ("_routes", -1),
-                ("_lists", -1),
-                ("counts", 0),
-            ):
+            for attribute, fill in _FILLS.items():
                 old = getattr(self, attribute)
                 new = np.full(room, fill, np.int64)
                 new[: len(old)] = old
@@ -217,15 +213,8 @@ class FilterGroup:
             self._name_array = pa.array(self._names, pa.string())
         lists = self._lists[present]
         if (lists == lists[0]).all():
-            return [
-                Bundle(
-                    self._by_number[int(lists[0])].table(columns, ts, rows, self.issues),
-                    present,
-                    edges,
-                    self._name_array,
-                    rows,
-                )
-            ]
+            table = self._by_number[int(lists[0])].table(columns, ts, rows, self.issues)
+            return [Bundle(table, present, edges, self._name_array, rows)]
         return list(self._by_list(columns, ts, rows, present, edges, lists))
 
     def _by_list(

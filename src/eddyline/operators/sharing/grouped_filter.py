@@ -27,11 +27,12 @@ from eddyline.kernels.order import ascends
 from eddyline.model.expressions.expression import ColumnKey, Expression, Ref
 from eddyline.operators.expressions.evaluate import Issues, Predicate, compile_predicate
 from eddyline.operators.sharing.boxes import BoxTable
-from eddyline.operators.sharing.column_keys import number_keys, validity
+from eddyline.operators.sharing.column_keys import number_keys
 from eddyline.operators.sharing.interval_index import IntervalIndex, SortedOut
 from eddyline.operators.sharing.predicates import SELF, boxes_of
 from eddyline.operators.sharing.stretches import Stretches
 from eddyline.operators.worth import Worth
+from eddyline.state.columns import validity
 from eddyline.tuning import SharingTuning, ZoneTuning
 
 Columns = Mapping[str, pa.Array]

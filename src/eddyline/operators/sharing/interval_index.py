@@ -166,10 +166,12 @@ class IntervalIndex:
 
     def _group(self, group: int) -> tuple[np.ndarray, np.ndarray]:
         """Low ends of a group of ranges in order, and how far they reach."""
-        if group + 1 >= self._group_from.size:
-            return self._lows[:0], self._reach[:0]
-        first, last = self._group_from[group : group + 2]
-        return self._lows[first:last], self._reach[first:last]
+        mine = self._span(group)
+        return self._lows[mine], self._reach[mine]
+
+    def _span(self, group: int) -> slice:
+        """Where a group of ranges stands in the orders."""
+        return slice(*self._group_from[group : group + 2].tolist()) if group + 1 < self._group_from.size else slice(0)
 
     def _parts(self, column: int, alone: bool) -> list[tuple[np.ndarray, np.ndarray]]:
         """The ranges of a column whose boxes have one term, or several, and how far they reach: those in order, and
@@ -178,10 +180,8 @@ class IntervalIndex:
         table = self._table
         self._refresh()
         group = 2 * column + alone
-        parts = []
-        if group + 1 < self._group_from.size:
-            first, last = self._group_from[group : group + 2]
-            parts.append((self._by_low[first:last], self._reach[first:last]))
+        mine = self._span(group)
+        parts = [(self._by_low[mine], self._reach[mine])]
         if self._intervals < table.low.size:
             parts.append((self._intervals + np.flatnonzero(_groups(table, self._intervals) == group), _NONE))
         return [part for part in parts if part[0].size]
@@ -190,15 +190,14 @@ class IntervalIndex:
         """The (label, row) pairs of a small batch."""
         table = self._table
         self._refresh()
-        if self._sample is None or self._sample.keys.shape[0] != keys.shape[0]:
-            self._sample = _Sample(keys.shape[0])
-        self._sample.add(keys, valid)
+        sample = self._sample_of(keys.shape[0])
+        sample.add(keys, valid)
         if (
             self._tree is None
             or table.slot.size - self._tree.boxes > max(64, self._tree.boxes // 16)
             or self._in_vain > 16 * table.slot.size + 4096
         ):
-            self._tree = _Tree(table, self._sample)
+            self._tree = _Tree(table, sample)
             self._in_vain = 0
         tree = self._tree
         trees = Trees(
@@ -214,10 +213,13 @@ class IntervalIndex:
 
     def observe(self, keys: np.ndarray, valid: np.ndarray) -> None:
         """Remembers some rows of a large batch."""
-        if self._sample is None or self._sample.keys.shape[0] != keys.shape[0]:
-            self._sample = _Sample(keys.shape[0])
         step = max(1, keys.shape[1] // 64)
-        self._sample.add(keys[:, ::step], valid[:, ::step])
+        self._sample_of(keys.shape[0]).add(keys[:, ::step], valid[:, ::step])
+
+    def _sample_of(self, columns: int) -> _Sample:
+        if self._sample is None or self._sample.keys.shape[0] != columns:
+            self._sample = _Sample(columns)
+        return self._sample
 
     def _refresh(self) -> None:
         table = self._table

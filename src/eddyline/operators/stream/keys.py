@@ -9,7 +9,6 @@ Limits   Nulls have no key: a row with a null key can match nothing and is sorte
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.kernels import hashing
@@ -40,8 +39,3 @@ def combined(columns: list[Ints]) -> Ints:
         for column in columns[1:]:
             keys = hashing.combine(keys, column)
     return keys
-
-
-def without_nulls(values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """True where the key is there; None when it always is."""
-    return np.asarray(values.is_valid()) if values.null_count else None

@@ -28,9 +28,9 @@ from eddyline.model.window import FOREVER
 from eddyline.operators.expressions.evaluate import Columns, compile_expression
 from eddyline.operators.join.combination import LineageBits, any_bit
 from eddyline.operators.join.port import NewRows, Port
-from eddyline.operators.stream.keys import combined, keys_of, without_nulls
+from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.operators.stream.reading import BEFORE, UNREAD, ReadPosition
-from eddyline.state.columns import Ints
+from eddyline.state.columns import Ints, validity
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.tuning import ZoneTuning
@@ -286,7 +286,7 @@ class StreamState:
         for name, (compiled, kind) in self.keys.items():
             values = compiled({at: columns[at[1]] for at in compiled.columns}, rows)
             keys[name] = keys_of(values, kind)
-            there = without_nulls(values)
+            there = validity(values)
             if there is not None:
                 missing[name] = ~there
         return keys, missing

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.demand.mns import DemandCondition, Flags
 from eddyline.state.columns import Ints
 from eddyline.tuning import DemandTuning
+
+#: What is compared with what it was when the edge last decided.
+_COUNTS = attrgetter("suspensions", "marks", "produced", "_checks", "examined", "woken", "resumptions", "busy")
 
 
 @dataclass(slots=True)
@@ -195,7 +199,7 @@ class Edge:
             return False
         self._checks = checks
         suspensions, marks, produced, asked, examined, woken, resumed, epochs = (
-            now - then for now, then in zip(self._counts, self._before, strict=True)
+            now - then for now, then in zip(_COUNTS(self), self._before, strict=True)
         )
         refused = marks + suspensions * self.per_row
         if refused + produced < 16 * self.tuning.enough:
@@ -214,21 +218,8 @@ class Edge:
         self._decide(False, False)
         return True
 
-    @property
-    def _counts(self) -> tuple[int, ...]:
-        return (
-            self.suspensions,
-            self.marks,
-            self.produced,
-            self._checks,
-            self.examined,
-            self.woken,
-            self.resumptions,
-            self.busy,
-        )
-
     def _mark(self) -> None:
-        self._before = self._counts
+        self._before = _COUNTS(self)
 
     # -- single rows
 

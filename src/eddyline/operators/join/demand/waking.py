@@ -120,14 +120,5 @@ def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, .
     index = store.indexes[condition.index_column or ""]
     from_near = np.array([reference in near.references for reference, _, _, _ in condition.links])
     span = -int(opposite.floors(np.zeros(1, np.int64))[0])
-    return (
-        True,
-        from_near,
-        index.heads,
-        index.back,
-        index.keys,
-        store.columns[opposite.death],
-        store.base,
-        store.first,
-        span,
-    )
+    chains = (index.heads, index.back, index.keys, store.columns[opposite.death], store.base, store.first)
+    return True, from_near, *chains, span

@@ -16,7 +16,8 @@ import pyarrow as pa
 from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.records.punctuation import widens
-from eddyline.state.columns import Ints, as_plain, validity
+from eddyline.operators.promises.covering import there
+from eddyline.state.columns import Ints, as_plain
 
 Turned = Callable[[pa.Array], pa.Array]
 #: Microseconds.
@@ -68,7 +69,7 @@ def _moved(shift: int, kind: DataType) -> Turned:
         # A sum that does not fit is NULL for the expression, and so is its key here.
         moved = before + shift
         lost = (moved < before) != (shift < 0) if shift else np.zeros(len(before), np.bool_)
-        return column_of(moved, kind, _there(values) & ~lost)
+        return column_of(moved, kind, there(values) & ~lost)
 
     return turned
 
@@ -78,21 +79,16 @@ def _narrowed(narrow: DataType, wide: DataType) -> Turned:
         plain = as_plain(values, wide)
         if (narrow.name, wide.name) == ("DATE", "TIMESTAMP"):
             days = plain // _DAY
-            return column_of(days, narrow, _there(values) & (days * _DAY == plain))
+            return column_of(days, narrow, there(values) & (days * _DAY == plain))
         with np.errstate(invalid="ignore"):
             whole = (
                 np.where(np.abs(plain) < 2**53, plain, 0).astype(np.int64)
                 if wide.name == "DOUBLE"
                 else plain.astype(np.int64)
             )
-        return column_of(whole, narrow, _there(values) & (whole == plain))
+        return column_of(whole, narrow, there(values) & (whole == plain))
 
     return _same if narrow == wide else turned
-
-
-def _there(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    found = validity(values)
-    return np.ones(len(values), np.bool_) if found is None else found
 
 
 def column_of(keys: Ints, kind: DataType, valid: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None) -> pa.Array:

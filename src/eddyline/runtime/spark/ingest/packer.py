@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.model.expressions.expression import Expression, columns_of
 from eddyline.operators.expressions.evaluate import Issues, compile_expression
-from eddyline.operators.stream.keys import keys_of, without_nulls
+from eddyline.operators.stream.keys import keys_of
 from eddyline.plan.shards.routing import HOME_BIT, Route
 from eddyline.runtime.engine.records.kinds import Splitting, heartbeats_among
 from eddyline.runtime.spark.ingest.packet import (
@@ -33,6 +33,7 @@ from eddyline.runtime.spark.ingest.packet import (
 )
 from eddyline.runtime.spark.ingest.record_routes import records_of_shards
 from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.state.columns import validity
 
 
 class Packer:
@@ -198,6 +199,6 @@ class Packer:
         values = {(alias, name): rows.column(name).combine_chunks() for alias, name in columns_of(key)}
         found = self._compiled[key](values, rows.num_rows, Issues())
         keys = keys_of(found, key.type)
-        valid = without_nulls(found)
+        valid = validity(found)
         # Nulls are one group: whatever lies at their place in memory, they share one slice.
         return keys if valid is None else np.where(valid, keys, 0)
