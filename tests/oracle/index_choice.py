@@ -41,7 +41,7 @@ def printed_benefit(workload: Workload, costs: IndexCosts, place: int, exponent:
     `once_per_pattern` charges the hashing of rows once per pattern that asks for the attribute, as the printed sum
     does.
     """
-    asking = workload.asking(place)
+    asking = [pattern for pattern in workload.patterns if pattern.mask >> place & 1]
     saved = sum(workload.request_rate * p.frequency * p.rows * costs.visit * (1 - 0.5**exponent) for p in asking)
     return saved - workload.row_rate * costs.hash * (len(asking) if once_per_pattern else 1)
 

@@ -195,9 +195,9 @@ class Job:
             case CreateFunction():
                 return self._add(bind_function(statement, self.settings, self.catalog))
             case Punctuate():
-                return self.say(bind_punctuate(statement, self.catalog))
+                return self.take_records(bind_punctuate(statement, self.catalog))
             case HeraldStatement():
-                return self.say(bind_herald(statement, self.catalog))
+                return self.take_records(bind_herald(statement, self.catalog))
             case Drop(kind, name, position):
                 # What is not there is refused below, under the name of its kind.
                 of = name.lower() if kind in ("query", "requests") else None
@@ -250,7 +250,7 @@ class Job:
     def _derived_settings(self, statement: CreateDerived) -> Settings:
         return bind_settings(tuple(o for o in statement.options if o.name != "sequence"), self.settings)
 
-    def say(self, records: Records) -> Records:
+    def take_records(self, records: Records) -> Records:
         """Take the records of a statement."""
         stream = self.catalog.streams[records.stream]
         if records.kind == HERALD:

@@ -22,8 +22,8 @@ from eddyline.model.schema import SINCE, UNTIL, Stream, Table
 
 
 def refuse_changing(select: Select, catalog: Catalog) -> None:
-    """Refuses outer joins and EXISTS with tables that change: whether a row has a partner would depend on when the
-    question is asked."""
+    """Refuses outer joins and EXISTS with tables that change: whether a row has a partner would depend on the instant of
+    the test."""
     for source in _sources((select.sources, select.exists)):
         found = catalog.tables.get(source.name)
         if found is not None and found.refresh is not None:

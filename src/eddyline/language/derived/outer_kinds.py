@@ -77,7 +77,7 @@ class Joins:
     tests: Sequence[OuterBranch] = ()
     kinds: list[OuterKind] = field(init=False)
     #: The questions of EXISTS and NOT EXISTS, in the order of `tests`.
-    asked: list[Question] = field(init=False)
+    tested: list[Question] = field(init=False)
 
     def __post_init__(self) -> None:
         self.kinds = [OuterKind(frozenset((self.root.alias,)))]
@@ -88,7 +88,7 @@ class Joins:
                     f"these joins give {len(self.kinds)} kinds of results", detail=f"at most {MOST_KINDS}", hint=HINT,
                     position=branch.position,
                 )  # fmt: skip
-        self.asked = [self._asked(number, test) for number, test in enumerate(self.tests)]
+        self.tested = [self._tested(number, test) for number, test in enumerate(self.tests)]
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -148,7 +148,7 @@ class Joins:
         if len(read) > 1:
             raise Unsupported(
                 f"the condition of {what} reads {' and '.join(sorted(read))}",
-                detail="whether there is a partner is asked about the rows of one stream",
+                detail="a partner is looked up for the rows of one stream",
                 hint=HINT,
                 position=branch.position,
             )
@@ -158,17 +158,17 @@ class Joins:
         if not found:
             raise Unsupported(
                 f"the condition of {what} reads no other stream",
-                detail="and none has a row in every result: whether there is a partner is asked about the rows of one",
+                detail="and none has a row in every result: a partner is looked up for the rows of one",
                 hint=HINT,
                 position=branch.position,
             )
         return found[0]
 
-    def _asked(self, number: int, test: OuterBranch) -> Question:
+    def _tested(self, number: int, test: OuterBranch) -> Question:
         if len(test.read) > 1 or not test.read <= self.always:
             raise Unsupported(
                 f"the condition of {test.join} reads {' and '.join(sorted(test.read))}",
-                detail="whether there is a partner is asked about the rows of one stream, which every result has",
+                detail="a partner is looked up for the rows of one stream, which every result has",
                 hint=HINT,
                 position=test.position,
             )

@@ -44,8 +44,8 @@ class LiveJoins:
         joins = self.joins
         tables = {r.alias for r in joins.references if r.is_table}
         self._check(tables)
-        questions = [*joins.questions, *joins.asked]
-        wanted = {question.key: test.join == "EXISTS" for question, test in zip(joins.asked, joins.tests, strict=True)}
+        questions = [*joins.questions, *joins.tested]
+        wanted = {question.key: test.join == "EXISTS" for question, test in zip(joins.tested, joins.tests, strict=True)}
         references = [*joins.references, *(test.reference for test in joins.tests)]
         pushed = [r for r in references if isinstance(r.window, Rows | PartitionedRows)]
         anchors = {question.anchor.alias for question in questions}
@@ -53,7 +53,7 @@ class LiveJoins:
         kinds = [
             tuple(
                 RowQuestion(questions.index(q), q.anchor.alias, wanted.get(q.key, False))
-                for q in (*kind.without, *joins.asked)
+                for q in (*kind.without, *joins.tested)
             )
             for kind in joins.kinds
         ]
@@ -75,8 +75,8 @@ class LiveJoins:
             self._maker(next(names), [reference], (), stream, -1 - len(questions) - number, {}, keeping)
         for reference in beginning:
             self._maker(next(names), [reference], (), stream, -1 - len(questions) - len(pushed), {})
-        asked = tuple(question.anchor.alias for question in questions)
-        return stream, Living(tuple(kinds), asked, tuple(r.alias for r in pushed), tuple(self.named))
+        of_questions = tuple(question.anchor.alias for question in questions)
+        return stream, Living(tuple(kinds), of_questions, tuple(r.alias for r in pushed), tuple(self.named))
 
     def _check(self, tables: set[str]) -> None:
         for kind in self.joins.kinds:
@@ -88,7 +88,7 @@ class LiveJoins:
                     hint="keep the rows of the stream: stream LEFT JOIN table",
                     position=self.joins.branches[0].position,
                 )
-        for question in (*self.joins.questions, *self.joins.asked):
+        for question in (*self.joins.questions, *self.joins.tested):
             if question.anchor.is_table:
                 raise _about_table(question)
 

@@ -51,11 +51,11 @@ class Tree:
     def made(self) -> Stream:
         """The stream of all results."""
         joins = self.joins
-        for question in (*joins.questions, *joins.asked):
+        for question in (*joins.questions, *joins.tested):
             _check_certain(question, self.by_time, self._closes(question))
         for question in joins.questions:
             self.chosen[question.key] = self._chosen_rows(question, "anti")
-        for question, test in zip(joins.asked, joins.tests, strict=True):
+        for question, test in zip(joins.tested, joins.tests, strict=True):
             self.chosen[question.key] = self._chosen_rows(question, "semi" if test.join == "EXISTS" else "anti")
         stream = self._stream(self.columns, len(joins.kinds))
         for name, kind in zip(stream.makers, joins.kinds, strict=True):
@@ -85,7 +85,7 @@ class Tree:
     def _result(self, name: str, kind: OuterKind, stream: Stream) -> None:
         """The maker of one kind of results; what it needs is made before it."""
         here = kind.aliases
-        questions = [*kind.without, *self.joins.asked]
+        questions = [*kind.without, *self.joins.tested]
         references = [r for r in self.joins.references if r.alias in here]
         where = (*self.always, *self.joins.conditions(here))
         if not questions:

@@ -171,10 +171,6 @@ class Workload:
         """How many of `bits` every candidate uses: no more than all attributes together can use."""
         return min(bits, sum(self.caps))
 
-    def asking(self, place: int) -> list[RequestPattern]:
-        """The patterns that fix this attribute."""
-        return [pattern for pattern in self.patterns if pattern.mask >> place & 1]
-
     def shares(self, bits: int) -> Floats:
         """`Attribute.share` as a table: one row per attribute, columns 0 to `bits`."""
         return np.array([[attribute.share(count) for count in range(bits + 1)] for attribute in self.attributes])

@@ -258,7 +258,7 @@ class SparkRunner:
         else:
             for batch in records:
                 # Every run of this session writes what is said, unless an earlier one has.
-                self.job.say(replace(batch, once=batch.once or uuid4().hex))
+                self.job.take_records(replace(batch, once=batch.once or uuid4().hex))
 
     def step(self) -> None:
         raise Unsupported(
