@@ -321,6 +321,30 @@ def test_a_dropped_sink_gets_nothing_more(tmp_path: Path) -> None:
     assert one.table().num_rows == whole.table().num_rows == 1
 
 
+def test_sinks_for_all_get_nothing_of_a_query_that_is_tried() -> None:
+    session = Session()
+    session.execute("""
+        CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'memory');
+        CREATE SINK whole FOR ALL WITH (format = 'memory');
+        CREATE QUERY kept AS SELECT k FROM a WHERE k > 0;
+        CREATE QUERY pairs AS SELECT x.k FROM a [RANGE 5 SECONDS] x, a [RANGE 5 SECONDS] y WHERE x.k = y.k
+    """)
+    session.push("a", [(1, 1_000_000)])
+    session.step()
+    session.execute("""
+        CREATE QUERY tried WITH (lease = '30') AS SELECT k FROM a WHERE k > 1;
+        CREATE QUERY tried_pairs WITH (lease = '30') AS
+            SELECT x.k FROM a [RANGE 5 SECONDS] x, a [RANGE 5 SECONDS] y WHERE x.k = y.k AND x.k > 1
+    """)
+    session.push("a", [(2, 2_000_000), (3, 3_000_000)])
+    session.run(once=True)
+    assert session.stats()["results"] == {"kept": 3, "pairs": 3, "tried": 2, "tried_pairs": 2}
+    found = session.sink("whole").table()
+    assert sorted(zip(found["_query"].to_pylist(), found["k"].to_pylist(), strict=True)) == [
+        (query, k) for query in ("kept", "pairs") for k in (1, 2, 3)
+    ]
+
+
 def test_a_query_that_is_added_again_has_no_callbacks_of_the_one_before() -> None:
     session = Session()
     session.execute(STREAM + QUERY)

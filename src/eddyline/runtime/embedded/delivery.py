@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.outbox import Outbox
@@ -30,6 +31,8 @@ class Delivery(QuerySinks):
         super().__init__(out, outbox or Outbox(), lambda sink: open_sink(sink.options, sink.name))
         #: Queries with a callback or a kept result in this process, which gets results as soon as they are there.
         self.listening: set[str] = set()
+        #: Queries that are tried: sinks FOR ALL get no results of them.
+        self._tried: set[str] = set()
         #: Tables of this epoch that callbacks have had already.
         self._handed_out: set[int] = set()
 
@@ -43,6 +46,8 @@ class Delivery(QuerySinks):
     ) -> None:
         super().add_query(name, schema, declared, own, files)
         self._listen(name)
+        if not files:
+            self._tried.add(name)
 
     def share(self, shared: AllSink, name: str, schema: pa.Schema) -> list[Sink]:
         """`_write_results` writes to all of `shared`."""
@@ -63,6 +68,7 @@ class Delivery(QuerySinks):
 
     def drop_query(self, name: str) -> None:
         self.listening.discard(name)
+        self._tried.discard(name)
         super().drop_query(name)
 
     def drop_sink(self, name: str) -> None:
@@ -136,7 +142,7 @@ class Delivery(QuerySinks):
                 for sink in self.sinks.get(name, ()):
                     if not (id(table) in self._handed_out and isinstance(sink, CallbackSink)):
                         sink.write(epoch, table)
-                for shared in self.shared.values() if "/" not in name else ():
+                for shared in self.shared.values() if "/" not in name and name not in self._tried else ():
                     # Sinks FOR ALL take results; punctuations of results have a folder of their own.
                     shared.write(epoch, name, table)
         for bundle in outcome.bundles:
@@ -152,9 +158,12 @@ class Delivery(QuerySinks):
 
     def _write_bundle(self, epoch: int, bundle: Bundle) -> None:
         if self.shared:
-            queries = bundle.queries()
-            for shared in self.shared.values():
-                shared.write_all(epoch, queries, bundle.table)
+            queries, table = bundle.queries(), bundle.table
+            if self._tried:
+                kept = pc.invert(pc.is_in(queries, value_set=pa.array(sorted(self._tried), queries.type)))
+                queries, table = queries.filter(kept), table.filter(kept)
+            for shared in self.shared.values() if table.num_rows else ():
+                shared.write_all(epoch, queries, table)
         if self.sinks:
             for name, table in bundle.pieces():
                 for sink in self.sinks.get(name, ()):
