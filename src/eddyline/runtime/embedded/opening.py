@@ -1,6 +1,7 @@
 """The start of an embedded job: its checkpoint is claimed, its folder of results is prepared, and the driver is made.
 
-Answer   `opened` gives the driver, at the point where an earlier run was saved.
+Answer   `opened` gives the driver, at the point where an earlier run was saved. `new_pipeline` and `begin` are the first
+         and the last part of making it.
 Limits   If anything fails, the checkpoint is released: another process may continue.
 """
 
@@ -8,10 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pyarrow as pa
+
 from eddyline.connectors.results.results_folder import prepare_output
 from eddyline.errors import unwritable
+from eddyline.language import Job
+from eddyline.model.schema import Table
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.driver import EmbeddedDriver
+from eddyline.runtime.engine.pipeline import Pipeline
 
 
 def opened(
@@ -51,3 +57,34 @@ def opened(
     except BaseException:
         checkpoint.release()
         raise
+
+
+def new_pipeline(job: Job, saved: Saved | None, read: Callable[[Table], pa.Table]) -> Pipeline:
+    """The pipeline of a job, with its tables; those that a checkpoint has are filled from there later."""
+    pipeline = Pipeline(job.streams, job.settings)
+    kept = {} if saved is None else saved.header.get("tables", {})
+    for table in job.tables:
+        pipeline.add_table(table, table.schema.arrow.empty_table() if table.name in kept else read(table))
+    return pipeline
+
+
+def begin(driver: EmbeddedDriver, job: Job, saved: Saved | None, again: bool) -> None:
+    """Give a driver its queries, and continue where an earlier run was saved.
+
+    Args:
+        again: an earlier run has ended before its first checkpoint; what it has written is removed.
+    """
+    later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
+    if driver.roster.folded.promised:
+        # What control records said of streams in an earlier run.
+        driver.promise([stream for stream in job.streams if stream.promised or stream.promising])
+    if saved is not None:
+        driver.resume(saved)
+    elif again:
+        driver.delivery.resume_after(0)
+    driver.refreshing.begin(resumed=saved is not None)
+    for query in later:
+        driver.roster.add(query)
+    driver.announce(job.records)
+    driver.roster.announce()
+    driver.roster.fold(at_once=True)

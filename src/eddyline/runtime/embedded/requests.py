@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from eddyline.connectors.results.request_files import write_requests
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock
 from eddyline.model.template import Request
@@ -104,6 +105,14 @@ def answered(
     finally:
         with driver.changing():
             release(driver.pipeline, token)
+
+
+def answer_statements(pipeline: Pipeline, requests: Sequence[Request], out: str | None) -> list[pa.Table]:
+    """The answers of the REQUEST statements of a job, and their files below the folder of results if there is one."""
+    found = answers(pipeline, requests)
+    if out is not None:
+        write_requests(out, found)
+    return found
 
 
 def _is_ahead(driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:

@@ -36,8 +36,9 @@ from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
+from eddyline.runtime.embedded.dropping import forget
 from eddyline.runtime.embedded.kept_results import KeptResults
-from eddyline.runtime.embedded.opening import opened
+from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.pipeline import Pipeline
@@ -169,20 +170,8 @@ class EmbeddedRunner:
     def _forget(self, kind: str, name: str) -> None:
         assert self._driver is not None
         with self._driver.changing():
-            if kind == "sink":
-                self._driver.delivery.drop_sink(name)
-                return
-            for query in self._driver.pipeline.queries.values():
-                if any(reference.source == name for reference in query.query.references):
-                    raise UserError(
-                        f"{kind} {name} is read by query {query.name}, which has been dropped and still has results to give",
-                        detail=f"it goes when every stream has passed {query.stop}",
-                        hint=f"drop the {kind} once it has gone",
-                    )
-            if kind == "table":
-                self._driver.pipeline.versions.drop(name)
+            forget(self._driver, kind, name)
             if kind == "stream":
-                self._driver.drop_stream(name)
                 self._sources.pop(name, None)
 
     def check_sink(self, sink: DeclaredSink) -> str | None:
@@ -387,12 +376,9 @@ class EmbeddedRunner:
     def _answer_asked(self) -> None:
         """Answer the REQUEST statements of the job as the run ends; each run writes the answers anew."""
         if self.job.requests and self._driver is not None:
-            from eddyline.connectors.results.request_files import write_requests
-            from eddyline.runtime.engine.requests import answers
+            from eddyline.runtime.embedded.requests import answer_statements
 
-            self.answered = answers(self._driver.pipeline, self.job.requests)
-            if self._out is not None:
-                write_requests(self._out, self.answered)
+            self.answered = answer_statements(self._driver.pipeline, self.job.requests, self._out)
 
     def _source_of(self, stream: Stream) -> Source:
         """The source of a stream, opened when it is first asked for."""
@@ -427,10 +413,7 @@ class EmbeddedRunner:
         Args:
             again: an earlier run has ended before its first checkpoint; what it has written is removed.
         """
-        pipeline = Pipeline(self.job.streams, self.job.settings)
-        for table in self.job.tables:
-            was_read = saved is not None and table.name in saved.header.get("tables", {})
-            pipeline.add_table(table, table.schema.arrow.empty_table() if was_read else self._read(table))
+        pipeline = new_pipeline(self.job, saved, self._read)
         sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         settings = self.job.settings
         folder = None if self._checkpoint is None else self._checkpoint.folder
@@ -450,20 +433,7 @@ class EmbeddedRunner:
             observer=self._observed,
             before_finish=self._answer_asked,
         )
-        later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
-        if driver.roster.folded.promised:
-            # What control records said of streams in an earlier run.
-            driver.promise([stream for stream in self.job.streams if stream.promised or stream.promising])
-        if saved is not None:
-            driver.resume(saved)
-        elif again:
-            delivery.resume_after(0)
-        driver.refreshing.begin(resumed=saved is not None)
-        for query in later:
-            driver.roster.add(query)
-        driver.announce(self.job.records)
-        driver.roster.announce()
-        driver.roster.fold(at_once=True)
+        begin(driver, self.job, saved, again)
         self._watch(driver)
         return driver
 
