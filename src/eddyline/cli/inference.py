@@ -1,8 +1,8 @@
 """Files without a declaration: which CREATE statement would read them.
 
-Answer   `declaration` looks at the first file of a path and gives CREATE STREAM, or CREATE TABLE where no column holds
-         times: format by the file's ending, columns and types by its schema (parquet) or its first rows (csv, jsonl,
-         json), further columns by hive-style folders.
+Answer   `declaration` reads the first file of a path and gives CREATE STREAM, or CREATE TABLE where no column holds
+         times. The ending of the file gives the format. Its schema (parquet) or its first rows (csv, jsonl, json) give
+         columns and types. Hive-style folders give further columns.
 Limits   A guess from the first megabyte: a value of another type further down is a bad row. Columns of nested types and
          names that begin with `_` are left out, and named.
 """

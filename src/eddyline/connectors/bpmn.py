@@ -1,7 +1,7 @@
 """Workflows from files: BPMN 2.0 XML, or a JSON tree.
 
-Answer   `read_net` gives the net of a process. Sequence flows are places; a task takes a token from one of its flows
-         and gives one to each flow out of it; gateways split and join; a sub-process has a scope of its own and ends
+Answer   `read_net` gives the net of a process. Sequence flows are places. A task takes a token from one of its flows
+         and gives one to each flow out of it. Gateways split and join. A sub-process has a scope of its own and ends
          when its last token is gone.
 Limits   Tasks, start, end and terminate events, exclusive, event-based and parallel gateways, sub-processes, loop and
          multi-instance markers. Anything else is refused with its id and line. XML with a document type is refused: no

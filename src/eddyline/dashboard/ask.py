@@ -1,8 +1,8 @@
-"""What pages ask of a job: queries to try, to add and to drop, requests to templates.
+"""What pages send to a job: queries to try, to add and to drop, requests to templates.
 
-Answer   Everything goes through the job's control folder, as `eddyline query` and `eddyline request` do it, and is
-         checked before it is sent: a mistake comes back with the engine's own message, detail, hint, line and column.
-         `outcome` says what became of a record.
+Answer   Everything becomes a control record, as with `eddyline query` and `eddyline request`, and is checked before.
+         A mistake comes back with the engine's own message, detail, hint, line and column. `outcome` gives what became
+         of a record.
 State    Control records, and one file per lease.
 Limits   A query that is tried has a lease of 30 seconds, which its page renews; 20 are tried at once. A text has at
          most 100,000 characters, and 100 requests. A job that does not run takes no requests, tries nothing.

@@ -1,7 +1,7 @@
 """What was counted, written on the parts of a plan: rates and selectivities on edges, stored rows in boxes.
 
 Answer   `plan_notes` gives a note for every part of a shape: rows per second, share of combinations that go on, rows
-         held now, what demand holds back, what zones skip and punctuations purge where the job counts that.
+         held now. Where the job counts them, also what demand holds back, zones skip and punctuations purge.
 State    None.
 Limits   Rates are those of the last seconds, shares of joins those since the start, shares of streams those of the last
          seconds.

@@ -1,10 +1,10 @@
 """`eddyline lab calibrate`: measure on this machine what the engine's operations cost, and keep it for the planner.
 
-Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, counts what they
-         did, and looks for the costs per operation that explain the CPU time of all runs best. Prints them as JSON:
+Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, and counts what
+         they did. Then finds the costs per operation that explain the CPU time of all runs best. Prints them as JSON:
          `arrive` (a row of a stream), `insert` and `delete` (a row or combination kept, over its life), `probe` (a row
-         that looks for partners), `join` (a combination made), `link` (each index of a row beyond the first); and, as
-         `index`, the costs of an index over address bits: `hash` (a column's part of an address), `run` (a run of rows
+         that looks for partners), `join` (a combination made), `link` (each index of a row beyond the first). The
+         entry `index` has the costs of an index over address bits: `hash` (a column's part of an address), `run` (a run of rows
          begun) and `visit` (a row looked at).
 State    A file under the user's configuration folder, which every later plan reads; `--dry-run` writes nothing.
 Limits   CPU time of this process; each run is repeated and the fastest counts, so that what else the machine does is

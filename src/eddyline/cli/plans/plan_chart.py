@@ -1,7 +1,7 @@
 """The plane of CPU and memory: where the candidates lie, and which of them the budgets admit.
 
-Answer   `draw` writes a picture with one dot per tree (all trees while they are few, else those the search looked at
-         and some at random), coloured by shape, the chosen one ringed, and the budgets as a box.
+Answer   `draw` writes a picture with one dot per tree, coloured by shape; a ring marks the chosen tree, a box the
+         budgets. It draws all trees while they are few, else those that the search priced and some at random.
 Limits   Needs matplotlib, which is an optional dependency. Both axes are logarithmic.
 Reading  docs/design/0002-cost-model.md#the-planning-tool
 """

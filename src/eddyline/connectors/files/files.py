@@ -1,8 +1,8 @@
 """Streams and tables from files.
 
-Answer   `open_source` gives the rows of a stream's files in name order, then row order, in chunks of any size; the
-         position after each read is exact, so that a resumed run continues with the very next row. `read_table` reads a
-         static table.
+Answer   `open_source` gives the rows of a stream's files in name order, then row order, in chunks of any size. The
+         position after each read is exact: a resumed run continues with the very next row. `read_table` reads a static
+         table.
 State    The files read out (`file_log.py`), and the record that comes next in the current one.
 Limits   Every file is read once, also one that appears later with a name before those already read; one that changes
          after it was read is warned of. While following, a file that cannot be opened is tried again until it has not
@@ -50,7 +50,8 @@ def open_source(
 
     Args:
         stream: options `format` (parquet, csv, jsonl, json) and `path`; for csv also `delimiter`, `header`,
-        `multiline`. columns: those that queries need; None: all. Time and sequence always come along.
+            `multiline`.
+        columns: those that queries need; None: all. Time and sequence always come along.
         follow: keep looking for new files; otherwise the files that are there now are read once.
         clock: says when to look again.
         tuning: how much is read at once, and how often the source looks.

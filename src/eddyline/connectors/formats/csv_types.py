@@ -1,8 +1,8 @@
 """Types of CSV values, given while they are parsed.
 
-Answer   A stretch of records whose values all fit their declaration comes with the declared types at once, equal to
-         what `conform` makes of their text; of any other stretch nothing comes, and its values are taken as text.
-         Columns of text that no query reads are left out.
+Answer   `Typed.checked` gives a stretch of records with the declared types where all values fit them. The rows are
+         equal to those that `conform` makes of the text. Of any other stretch it gives None, and the caller reads the
+         values as text. Columns of text that no query reads are left out.
 State    A file in which a stretch did not fit is not tried again.
 Limits   Only where no column has another type than STRING, integers, DOUBLE, DATE and TIMESTAMP. What Arrow reads
          directly is what it casts from text, but for numbers such as 0x10 and nan(1), which are looked for. A stretch

@@ -31,8 +31,8 @@ class Encoder:
 
 def _encode_parquet(table: pa.Table, path: str) -> None:
     # Results are written once and rarely repeat values: dictionaries cost more than they save (measured: 5x slower for
-    # doubles). `_ts` never decreases, so differences take a few bits; it is what readers skip files by, so it alone has
-    # its least and greatest value noted (for all columns that cost a quarter of the time).
+    # doubles). `_ts` never decreases, so differences take a few bits. Readers skip files by it, so it alone has its
+    # least and greatest value noted: for all columns that cost a quarter of the time.
     timed = "_ts" in table.column_names
     deltas = {"_ts": "DELTA_BINARY_PACKED"} if timed else None
     noted = ["_ts"] if timed else True

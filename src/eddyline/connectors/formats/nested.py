@@ -1,7 +1,7 @@
 """STRUCT and ARRAY columns from what files hold: Arrow's own nested types, or JSON text.
 
-Answer   `convert_nested` gives a column in the declared nested type, and which of its values fit: fields and elements
-         are converted by the rules of their own types, and a value fits when all that is in it does. `json_face` is how
+Answer   `convert_nested` gives a column in the declared nested type, and which of its values fit. Fields and elements
+         are converted by the rules of their own types. A value fits when all that is in it fits. `json_face` is how
          JSON shows a type.
 Limits   A field that the declaration has and a value has not is null; further fields are left out. Everything is
          computed on whole columns; only texts that are no JSON are looked at one by one.

@@ -1,12 +1,11 @@
 """Results and the punctuations of results in one sink, in the order of their times.
 
 Answer   `MarkedSink` writes the results of a query with a further BOOLEAN column: false in results, true in
-         punctuations, which have constants in the columns of finished values and null in the others. A punctuation
-         stands where its instant is, after the results of that instant, and its `_ts` is the later of the instant and
-         the newest `_ts` that was written before.
+         punctuations. A punctuation has constants in the columns of finished values and null in the others. It follows
+         the results of its instant. Its `_ts` is the later of the instant and the newest `_ts` that was written before.
 State    What came in the epoch at hand, and the newest `_ts` of those before it.
-Limits   After a restart the newest `_ts` is read from the last file; formats that Spark writes have none, so that a
-         punctuation that waited (`propagate = n`) over a restart may stand before results that were written.
+Limits   After a restart the newest `_ts` is read from the last file. Formats that Spark writes have none: a punctuation
+         that waited (`propagate = n`) over a restart may have a smaller `_ts` than results that were written.
 Reading  docs/punctuations.md
 """
 

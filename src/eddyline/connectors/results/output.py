@@ -4,8 +4,8 @@ Answer   `FileSink` collects results and writes them as `<newest epoch, 12 digit
          thread of its own, under a hidden name first. Names in order are results in order; a query without results
          leaves one file with its schema and no rows. An epoch with more results than a file may have becomes several:
          they are written while the epoch runs, and get their names together when it has ended.
-State    Results since the last file. A sink of its own closes a file at every checkpoint, so that files after it can be
-         removed by name; one that gathers has an outbox, which keeps what is in no file in the checkpoint.
+State    Results since the last file. A sink without an outbox closes a file at every checkpoint, so that later files
+         can be removed by name. A sink that gathers has an outbox: the checkpoint keeps what is in no file.
 Limits   Safe when the process dies; no fsync, so the machine's last seconds may be lost when the power goes.
 """
 

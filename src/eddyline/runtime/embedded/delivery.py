@@ -1,11 +1,11 @@
-"""Results to where they were asked for: `--out`, sinks, memory; dead letters beside them.
+"""Results of an embedded job to their sinks, and dead rows to the dead letters.
 
 Answer   Every table of results of a query goes to all its sinks, in order; dead rows go to the dead-letter folder.
          Bundles (results of many queries in one table) go to sinks FOR ALL whole; they are cut only for queries that
          have sinks of their own.
-State    The open sinks, and the outbox, which says when results become files. `resume_after` and `flush` are the two
-         ends of exactly-once: what was written after the last checkpoint is removed before a resumed run writes it
-         again, and what the checkpoint has and no file is in the outbox again.
+State    The open sinks and the outbox (`QuerySinks`). Which tables of the epoch callbacks have had already.
+Limits   `QuerySinks.resume_after` and `flush` are the two ends of exactly-once. A resumed run removes what was written
+         after its checkpoint and writes it again. Results that the checkpoint has and no file are in the outbox again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Streams that fall silent: noticed on the driver, passed to all shards in one batch.
+"""Streams that fall silent: the driver notices them and passes them to all shards in one batch.
 
-Answer   A stream that declares `idle` and has brought no row for so long stops holding the frontier back: a control
-         record names the silent streams, and being new input it also makes Spark run the batch in which waiting rows
-         are answered.
+Answer   A stream that declares `idle` and has brought no row for so long stops holding the frontier back. `look` names
+         the silent streams in a control record. The record is new input: Spark runs a batch for it, in which waiting
+         rows are answered.
 State    When each stream last brought rows, and which streams the last record named.
 Limits   The ticker calls `look`; rows that a batch is bringing at that moment count when the batch is done.
 """

@@ -1,8 +1,8 @@
 """What travels between packers, shards and sinks: few, large rows.
 
-Answer   A packet carries one shard's rows of one piece of a stream as an Arrow IPC blob, and what every shard must know
-         of the whole piece: its newest event time, how many rows it had, whether the stream ends with it. So the
-         packets of a batch are its ticks too. A parcel carries results, dead letters or notes from a shard to the
+Answer   A packet carries one shard's rows of one piece of a stream as an Arrow IPC blob. It also carries what every
+         shard must know of the whole piece: its newest event time, how many rows it had, whether the stream ends with
+         it. So the packets of a batch are its ticks too. A parcel carries results, dead letters or notes from a shard to the
          driver.
 Limits   One packet holds at most what a packer read in one piece; see `PIECE_ROWS`.
 """

@@ -1,14 +1,15 @@
 """Parcels of a micro-batch to results: one action, one order, once per batch id.
 
-Answer   Collects the batch's parcels in a single Spark action, merges the shards' pieces of each query in the total
-         order of newest rows, or parts of groups to whole ones, and hands them to the query's sinks under the batch id.
-         A batch that runs again after a failure leaves one copy: before its first batch a run takes back what the sinks
-         have of that batch and later ones, and rows of committed batches that are in no file wait in the outbox again.
+Answer   `BatchDelivery` collects the batch's parcels in a single Spark action. It merges the shards' pieces of each
+         query in the total order of newest rows, and parts of groups to whole ones. The query's sinks get them under
+         the batch id. A batch that runs again after a failure leaves one copy. Before its first batch a run removes
+         what the sinks have of that batch and later ones. Rows of committed batches that are in no file wait in the
+         outbox again.
 State    The open sinks and the outbox, whose journal every batch writes before Spark commits it. Staged files are
          removed when their batch is written. Gathered rows become files once their batch is committed: at the next
          batch, by the ticker where none comes, or when the run ends. So a file that has been seen stays as it is.
-Limits   Sinks that cannot take back (console, callbacks)
-         may see a batch twice. One delivery per checkpoint: a new one keeps the one before it from closing files.
+Limits   Sinks that cannot take back (console, callbacks) may see a batch twice. One delivery per checkpoint: a new one
+         keeps the one before it from closing files.
 """
 
 from __future__ import annotations
