@@ -1,9 +1,9 @@
 """Combinations of rows, many at a time, as columns of row ids.
 
-Answer   `ids[r][i]` is the row of reference r in combination i. `stamp` orders combinations by their newest row:
-         its place in the total order times 64 plus the position of its reference, so that a row under two references of
-         a self-join is older under the earlier one. `clock` is the newest row's event time, `dead` the last instant at
-         which every component is still in its window, `lineage` the queries that still want the combination, as bits.
+Answer   `ids[r][i]` is the row of reference r in combination i. `stamp` orders combinations by their newest row: its
+         place in the total order times 64 plus the position of its reference. A row under two references of a self-join
+         is older under the earlier one. `clock` is the newest row's event time, `dead` the last instant at which every
+         component is still in its window, `lineage` the queries that still want the combination, as bits.
 Limits   At most 64 references in one join. Payload is not here: it is gathered by id, once, for results.
 """
 

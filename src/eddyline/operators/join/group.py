@@ -2,8 +2,8 @@
 
 Answer   `step` makes all complete combinations whose newest row is among an epoch's new rows, with one bit per member
          query.
-State    Ports into the streams' stores, a tree of nodes, and a store for every inner node: those are derived, and
-         `plant` rebuilds them from the streams' stores whenever the tree changes or a snapshot is opened.
+State    Ports into the streams' stores, a tree of nodes, and a store for every inner node. `plant` and `rebuild` make
+         these stores from the streams' stores when the tree changes or a snapshot is opened.
 Limits   A tree is a reference position or a tuple of trees; tuples of three and more are mjoin nodes.
 """
 
@@ -219,8 +219,7 @@ class JoinGroup:
 
     def step(self, join_slice: JoinSlice) -> list[Strand]:
         """Complete combinations of a slice: one strand per input of the root that has new rows, in the order of newest
-        rows, made as it is
-        asked for; what a policy has taken is not among them."""
+        rows. A strand makes its next part when the caller takes it; what a policy has taken is not among them."""
         if isinstance(self.root, StreamInput):
             rows = self.root.fresh(*join_slice.range_of(self.root.port.source))
             return [iter([rows])] if len(rows) else []

@@ -1,7 +1,7 @@
 """A port: one reference of one join group, as a reader of a stream's store.
 
-Answer   `lineage` says, for new rows, which queries of the group want them under this reference, as bits; `inside`
-         which queries still have a stored row in their window; `first_needed` how far back the group reaches.
+Answer   `lineage` says, for new rows, which queries of the group want them under this reference, as bits. `inside` says
+         which queries still have a stored row in their window, `first_needed` how far back the group reaches.
 State    The queries' filters, windows and starts, in slots. Lineage is stored only where it says something: a
          store that one query reads alone holds exactly the rows that this query wants.
 Limits   Bits of slots above the highest query are zero. A table's port has no window.

@@ -1,7 +1,8 @@
 """All queries that only filter and project one stream, answered together.
 
-Answer   `match` takes new rows of the stream in total order and gives *bundles*: the results of all queries with one
-         SELECT list as one table, by query and within a query in total order, with the cuts between the queries.
+Answer   `match` takes new rows of the stream in total order and gives *bundles*. A bundle has the results of all
+         queries with one SELECT list as one table, by query and within a query in total order, with the cuts between
+         the queries.
 
              rows ─► grouped filter ─► (slot, row) pairs ─► starts, stops, routes ─► one table per SELECT list
 

@@ -1,9 +1,9 @@
 """Predicates taken apart into what can be tested for many queries at once.
 
-Answer   `boxes_of` turns a predicate over one reference into boxes: the predicate holds for a row when it is in at
-         least one box, that is, when each column's value is in the box's set for it and each remaining expression is
-         true. Sets take `< <= > >= = <>`, IN, IS NULL, LIKE 'abc%', boolean columns and NOT, AND, OR over them, also
-         through casts that keep the order. What a set cannot say stays an expression.
+Answer   `boxes_of` turns a predicate over one reference into boxes. The predicate holds for a row when the row is in at
+         least one box: each column's value is in the box's set for it, and each remaining expression is true. Sets take
+         `< <= > >= = <>`, IN, IS NULL, LIKE 'abc%', boolean columns and NOT, AND, OR over them, also through casts that
+         keep the order. What a set cannot say stays an expression.
 State    None.
 Limits   A predicate that would need more than MOST_BOXES boxes stays one expression.
 Reading  SEMANTICS: nulls never match (IS NULL apart), NaN is equal to NaN and above all numbers, texts compare

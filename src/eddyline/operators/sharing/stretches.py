@@ -1,7 +1,7 @@
 """Stretches of a batch that no filter can want.
 
 Answer   `Stretches.look` compares the least and greatest keys of every 64 rows with the ranges of a column that all
-         filters name: rows of stretches that all ranges miss are left out before rows are sorted.
+         filters name. Rows of stretches that all ranges miss are left out before rows are sorted.
 
              rows of a batch   |3 ── 9|40 ─── 47|55 ── 61|          stretches
              ranges                 8 ── 12        50 ───── 70      the rows 40 ─── 47 are not looked at

@@ -7,8 +7,8 @@ Answer   A `ReadPosition` parts the rows of a store: those that its timeline has
              first        taken, or passed         position      not reached       end
                |=======================================|···························|
 
-State    The position; the columns of the store with the places of the rows in the timeline's total order and with their
-         numbers; how far the timeline had come when the store was last purged for it.
+State    The position. The columns of the store with the places of the rows in the timeline's total order, and with
+         their numbers. How far the timeline had come when the store was last purged for it.
 Limits   Both columns never fall along the store: a row that is passed has those of the row before it, and no query
          behind the position wants it; a row that is not reached has `UNREAD`.
 """

@@ -1,6 +1,6 @@
 """Rows of one stream that wait for the frontier of the queries that read it, in order.
 
-Answer   `receive` takes what arrived, without the rows that the frontier has passed; `release` hands out the rows below
+Answer   `receive` takes what arrived, without the rows that the frontier has passed. `release` hands out the rows below
          the frontier in total order, with their places among all rows of the stream where ROWS windows need them.
 
              ───────────────┬───────────────────┬──────────► event time

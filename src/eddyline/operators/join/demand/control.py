@@ -1,8 +1,8 @@
 """To which inputs a producer listens: those outside of its subtree, asked directly or through their streams.
 
-Answer   `targets_of` gives, for every inner node of a tree, the inputs that a combination of the node must find a
-         partner in before a node above can use it: the siblings of the node and of its ancestors. A sibling that is a
-         node itself can be asked in three ways.
+Answer   `targets_of` gives, for every inner node of a tree, the inputs in which a combination of the node must find a
+         partner before a node above can use it. These are the siblings of the node and of its ancestors. A sibling that
+         is a node itself can be asked in three ways.
 
              probes      through the stores of its streams, which always hold everything
              one-sided   through its own store if it is made before the asking node; otherwise not at all

@@ -1,7 +1,8 @@
 """How combinations are made that were not made when their newest row came.
 
 Answer   `gather` gives the combinations of some rows of one input with everything that is live in the others, each with
-         the stamp, time and death that it would have had; those that no window holds together any more are left out.
+         the stamp, time and death that it would have had. Combinations that no window holds together any more are left
+         out.
 State    None: it reads the inputs of the node that it works for, and in front of them, perhaps, one whose rows need
          combinations.
 Limits   Indexes only, never a scan. The rows of the input in front are witnesses: they give keys, and neither lineage

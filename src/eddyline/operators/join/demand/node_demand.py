@@ -69,9 +69,9 @@ class NodeDemand:
         self.weighing = Weighing(node, siblings, self.edge, self.conditions, tuning)
         #: The latest time of the slices before this one.
         self.last = -FOREVER
-        # Of one slice: whether it is looked at, how many new rows it has, whether pairs are held back, whether the
-        # store lacks something, and the new rows that meet everything because some of their inputs' combinations came
-        # late.
+        # Of one slice: whether it is sampled, how many new rows it has, whether pairs are held back, and whether the
+        # store lacks something. `_meeting` has the new rows that meet everything, because combinations of their inputs
+        # came late.
         self._looks = False
         self._rows = 0
         self._is_listening = False

@@ -1,6 +1,6 @@
 """Zones for demand: stretches of rows whose keys no zone of an opposite store can have.
 
-Answer   `PartnerZones.may_have` says of rows whether they may have a partner in an opposite input: a stretch of them
+Answer   `PartnerZones.may_have` says of rows whether they may have a partner in an opposite input. A stretch of rows
          whose keys miss the ranges of all zones there has none, and no row of it is looked up.
 
              keys of 64 rows            40 ── 47

@@ -2,7 +2,7 @@
 
 Answer   `untested` gives the combinations of a scan whose grid passes all tests of most of its pairs, or has all tests
          as bounds of keys. Only the pairs of the other cells are tested, by their keys on the way where that can be
-         done; what is left of them and the rows of the passed cells are written together, in the order of a scan:
+         done. What is left of them and the rows of the passed cells are written together, in the order of a scan:
 
              rows 0 … 63     │ test → 3 of 64 │ pass: 64 │ skip │ pass: 64 │      one run of stored ids per probing row
 

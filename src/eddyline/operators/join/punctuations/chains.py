@@ -1,8 +1,8 @@
 """Which stored rows a punctuation can concern, where all references of a join are equal in one key.
 
-Answer   `KeyChains.concerned` gives the keys that were closed since the last look, and those of new rows, which may
-         have been closed before; `rows` finds their rows by the hash chains of these keys, so that a look costs what
-         came in and not what is stored.
+Answer   `KeyChains.concerned` gives the keys that were closed since the last sweep, and those of new rows, which may
+         have been closed before. `rows` finds their rows by the hash chains of these keys. So a sweep costs what came
+         in and not what is stored.
 State    The keys that were closed, and those of the new rows, since the last look.
 Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of
          others; streams only. Elsewhere, and where a promise is no list of constants, all rows are looked at.

@@ -2,8 +2,8 @@
 rows.
 
 Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are
-         children of every row and pinned to its key, so that one array over keys says when each reference was closed
-         and until when one of its rows is in its window.
+         children of every row and pinned to its key. One array over keys says when each reference was closed, and until
+         when one of its rows is in its window.
 State    None: it knows the key of every reference.
 Limits   Streams only. Rows whose keys no reference has closed are not judged: they are alive.
 Reading  docs/punctuations.md

@@ -8,8 +8,9 @@ Answer   New rows that can be in no result have a partner that is closed and not
 State    Counts, and how much has come since the last sweep over stored rows.
 Limits   Where all references are equal in one key, a sweep costs what came in and the chains of newly closed keys
          (`chains.py`); elsewhere about what the group has stored. With `purge = auto` the policy sweeps when half as
-         many rows have come as were stored after the last sweep, with `eager` after every epoch with a punctuation,
-         with a number after that number of punctuations. At the end of a bounded run it sweeps in any case.
+         many rows have come as were stored after the last sweep. With `eager` it sweeps after every epoch with a
+         punctuation, with a number after that number of punctuations. At the end of a bounded run it sweeps in any
+         case.
 Reading  docs/punctuations.md
 """
 

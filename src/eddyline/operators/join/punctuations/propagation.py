@@ -1,11 +1,11 @@
 """Punctuations of results: which values of output columns are finished.
 
-Answer   `announce` gives, when an epoch has ended, one line per value that no result to come has: the value in all output
-         columns that are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value is
-         announced once.
+Answer   `announce` gives, when an epoch has ended, one line per value that no result to come has. It has the value in
+         all output columns that are equal to each other, null (= `*`) in the others, and the instant in `_ts`. A value
+         is announced once.
 State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished,
-         each with the instant at which it was first seen; those that were announced; lines that wait for `propagate =
-         n` or `'d seconds'`.
+         each with the instant at which it was first seen. Values that were announced, and lines that wait for
+         `propagate = n` or `'d seconds'`.
 Limits   Output columns that are columns of a reference, and not its event time, which `_ts` tells of. Values that
          ranges cover and that were never seen are not announced. On shards a column is announced where its value
          decides the shard of its results.

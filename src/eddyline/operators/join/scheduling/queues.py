@@ -45,10 +45,9 @@ class SchedulingQueues:
         self.done[0] = batches
 
     def units(self, bounds: Ints, need: npt.NDArray[np.float64]) -> Iterator[ScheduledWork]:
-        """The work in the order of the priorities: a batch goes on as long as it is its turn anyway, and the batches
-        behind it that go
-        the same way next come along until there are `need[low, high]` rows; `bounds` says where the rows of each batch
-        begin."""
+        """The work in the order of the priorities: a batch goes on as long as it is its turn anyway. The batches behind
+        it that go the same way next come along until there are `need[low, high]` rows. `bounds` says where the rows of
+        each batch begin."""
         while True:
             unit = ScheduledWork(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
             if unit.low < 0:

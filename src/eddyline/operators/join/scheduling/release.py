@@ -1,8 +1,8 @@
 """A shared window join worked off strip by strip, each window's results released as soon as they are complete.
 
-Answer   `run` gives the same combinations as the node alone, in portions: those of some batches of new rows for one
-         level of windows, as soon as the batches have been through all strips up to that window. Per level the portions
-         come in total order.
+Answer   `run` gives the same combinations as the node alone, in portions. A portion has the combinations of some
+         batches of new rows for one level of windows. It leaves as soon as the batches have been through all strips up
+         to that window. Per level the portions come in total order.
 
              batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler chooses the next
              batch 2            strip 1 ─► level 1      strip 2 ─► level 2    (batch, strip)
@@ -10,7 +10,7 @@ Answer   `run` gives the same combinations as the node alone, in portions: those
 State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps
          only what serving a window has cost, for the scheduler.
 Limits   One binary node over two streams, whose members' windows form a chain: a member that reaches further back in
-         one stream does not reach less far in the other, and each stream is measured by time or by rows throughout.
+         one stream does not reach less far in the other. Each stream is measured by time or by rows throughout.
          Windows are put together into at most `most_levels` levels. Batches are released as a whole: their rows would
          lose their order otherwise. Where every member wants every pair of its window, results are laid out straight
          from the output buffer; otherwise (filters, a member that has just come, conditions to verify) as combinations

@@ -2,7 +2,7 @@
 queries.
 
 Answer   At the point *mode*, the last probe of a root node is made as a whole where its results are collected query by
-         query: every pair is written once per query that wants it, and combinations never exist apart from the queries.
+         query. Every pair is written once per query that wants it; combinations never exist apart from the queries.
 State    None.
 Limits   The partner is a stream with an index, and nothing is left to verify. Cost: pairs and matches, not queries.
 Reading  docs/operators/sharing.md

@@ -122,8 +122,7 @@ class SharedProbes:
         self, probe: FirstProbe, group: JoinGroup, fresh: tuple[int, int], tuning: SharingTuning
     ) -> tuple[list[Met] | None, int, int]:
         """What a group's new rows meet, in stretches from the oldest rows to the newest, or None where that is not
-        shared or too much;
-        rows that probed for it just now and rows that they visited."""
+        shared or too much. Then the rows that probed for it just now, and the rows that they visited."""
         users = self._users.get(probe, {})
         if len(users) < 2 or group not in users or not _takes_all(*users[group]):
             return None, 0, 0

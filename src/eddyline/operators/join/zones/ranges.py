@@ -3,7 +3,7 @@
 Answer   `Sides` gives, for the variables of a step, the least and greatest keys of stretches of the probing rows (a
          column of the grid), of the zones of the store (a line of it), or of a whole store.
 State    Compiled functions of columns.
-Limits   A function of a column is evaluated at the ends of its range, by the engine's own functions; an end that has no
+Limits   A function of a column is evaluated at the ends of its range, by the engine's own functions. An end that has no
          value there (an overflow) or lies beyond what a term can take leaves the stretch undecided. A function that
          falls decides nothing where NaN is.
 """
