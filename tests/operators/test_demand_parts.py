@@ -120,7 +120,7 @@ def test_an_edge_that_nothing_changes_is_sampled_ever_more_rarely() -> None:
     edge = Edge(True, False, tuning)
     sampled = []
     for epoch in range(1, 300):
-        if edge.wants_look():
+        if edge.is_sample_due():
             sampled.append(epoch)
             edge.weigh(sample([False] * 20), [])
     gaps = np.diff(sampled).tolist()

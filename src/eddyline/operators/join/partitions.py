@@ -108,7 +108,7 @@ class Partition:
         return ids, self._counts[store.at(self.code_column, ids)] - store.at(self.number_column, ids)
 
     def sweep(self) -> None:
-        """Release the rows that have been pushed out, once they are worth the look."""
+        """Release the rows that have been pushed out, once they are worth the sweep."""
         if _PART * self._since_sweep < self.base.store.live:
             return
         self._since_sweep = 0

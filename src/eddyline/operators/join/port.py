@@ -98,8 +98,8 @@ class Port:
         self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones, worth=worth)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
-        #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since the last
-        #: look.
+        #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since they
+        #: were computed.
         self._reaches: tuple[Ages, Ages] | None = None
         self.longest = LONG_AGO
         self.most_rows = 0

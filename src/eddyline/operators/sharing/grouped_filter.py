@@ -188,7 +188,7 @@ class GroupedFilter:
         self._batches += 1
         if count < 2 * cost.rows or not self._index.named_by_all() or not worth.asks(self._batches):
             return None
-        found = Stretches.look(self._index, keys, valid, cost.rows)
+        found = Stretches.compared(self._index, keys, valid, cost.rows)
         sorted_out.rows = found.rows
         looked = count * len(self._index.named_by_all()) * cost.stretch + cost.batch
         worth.note(count * cost.sort, found.left_out * cost.sort - looked)

@@ -1,10 +1,10 @@
 """Stretches of a batch that no filter can want.
 
-Answer   `Stretches.look` compares the least and greatest keys of every 64 rows with the ranges of a column that all
+Answer   `Stretches.compared` compares the least and greatest keys of every 64 rows with the ranges of a column that all
          filters name. Rows of stretches that all ranges miss are left out before rows are sorted.
 
              rows of a batch   |3 ── 9|40 ─── 47|55 ── 61|          stretches
-             ranges                 8 ── 12        50 ───── 70      the rows 40 ─── 47 are not looked at
+             ranges                 8 ── 12        50 ───── 70      the rows 40 ─── 47 are left out
 
 State    None.
 Limits   A column with a null leaves no stretch out. Filters of which one names another column, or none, leave no
@@ -27,12 +27,12 @@ from eddyline.state.columns import Ints
 class Stretches:
     """What is left of a batch."""
 
-    #: Rows to look at; None: all of them.
+    #: The rows that are left; None: all of them.
     rows: Ints | None
     left_out: int = 0
 
     @staticmethod
-    def look(index: IntervalIndex, keys: np.ndarray, valid: np.ndarray, size: int) -> Stretches:
+    def compared(index: IntervalIndex, keys: np.ndarray, valid: np.ndarray, size: int) -> Stretches:
         """Compare the stretches of `size` rows of a batch (a line of keys per column) with the ranges of its
         columns."""
         count = keys.shape[1]

@@ -8,7 +8,7 @@ Answer   `admit` gives the new rows of one input without those that some other i
 
 State    Counts. With `auto`, which questions refuse enough to be asked at all; the others are tried now and then, on a
          sample.
-Limits   Looks at keys and windows of all queries together: a row is left out only when none of them can use it.
+Limits   Reads keys and windows of all queries together: a row is left out only when none of them can use it.
 Reading  docs/operators/demand.md
 """
 
@@ -48,7 +48,7 @@ class Admission:
 
     @property
     def listens_to(self) -> list[tuple[int, ...]]:
-        """The references that conditions in use look at, one by one."""
+        """The references that conditions in use read, one by one."""
         return sorted({(r,) for c in self.edge.asked_early for r in c.opposite.references})
 
     def as_json(self) -> dict[str, Any]:

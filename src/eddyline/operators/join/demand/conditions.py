@@ -60,7 +60,7 @@ class Conditions:
         return max(self.used, key=lambda c: c.rate, default=None)
 
     def targets(self) -> list[tuple[int, ...]]:
-        """The references of each input that conditions in use look at."""
+        """The references of each input that conditions in use read."""
         return [one.references for one in (*(c.opposite for c in self.used), *self.unlinked)]
 
     def early_of(self, origin: int) -> list[tuple[DemandCondition, DemandCondition]]:
@@ -70,7 +70,7 @@ class Conditions:
     def demanded(self, rows: Combinations, known: Callable[[DemandCondition], bool]) -> Ints | None:
         """Positions of the combinations for which every condition holds, but for those `known` to; None: all."""
         chosen: Ints | None = None
-        # The condition that has refused the most comes first: the others then have little left to look at.
+        # The condition that has refused the most comes first: the others then have few combinations left.
         for condition in sorted(self.used, key=lambda c: -c.rate):
             if known(condition):
                 continue

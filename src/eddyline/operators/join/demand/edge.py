@@ -7,7 +7,7 @@ Answer   `listens` says whether the producer holds back what is not demanded. Wi
              listening ──less than 10 % of the work saved──► making everything
                        ◄──more than 25 %, as samples show──
 
-State    Counts, the pause until the next look, which doubles while nothing changes, and the conditions that are
+State    Counts, the pause until the next sample, which doubles while nothing changes, and the conditions that are
          listened to.
 Limits   To stop listening costs the making of what was held back; to start costs nothing. No answer depends on any of
          this.
@@ -139,14 +139,14 @@ class Edge:
     def next_epoch(self) -> None:
         self._epoch += 1
 
-    def wants_look(self) -> bool:
-        """Whether to look at what is or would be made; asked once in an epoch."""
+    def is_sample_due(self) -> bool:
+        """Whether to sample what is or would be made. Call it once in an epoch."""
         self.next_epoch()
         return self.is_open and self._epoch >= self._next
 
     def sees_little(self, made: int, expected: float, is_free: bool) -> bool:
         """Whether too few combinations are made: testing would cost more than it saves, or a sample would be too small.
-        Looking is put off.
+        The next sample is put off.
 
         `is_free`: an opposite input is empty, so that no combination is demanded and no test is needed.
         """
@@ -161,7 +161,7 @@ class Edge:
         return expected * (self.worth * (1.0 - cost.start) - cost.check) - new * (cost.novel + cost.wake) > cost.fixed
 
     def put_off(self) -> None:
-        """Look again later, the later the longer nothing has changed."""
+        """Sample again later, the later the longer nothing has changed."""
         self._pause = min(max(2 * self._pause, 1), self.tuning.longest_pause)
         self._next = self._epoch + self._pause
 
@@ -169,18 +169,18 @@ class Edge:
         """The node above scans `rows` rows for each combination that it gets."""
         self.worth = self.tuning.make + self.tuning.scan * rows
 
-    def weigh(self, look: EdgeSample, used: Sequence[int]) -> list[int]:
+    def weigh(self, sample: EdgeSample, used: Sequence[int]) -> list[int]:
         """Which conditions to listen to: none, or those that save the most.
 
         Args:
             used: the conditions that are listened to now.
         """
-        self.per_row = look.expected / max(look.rows, 1)
-        total = look.expected * self.worth
+        self.per_row = sample.expected / max(sample.rows, 1)
+        total = sample.expected * self.worth
         # To ask more costs nothing now; to ask less would mean to make all that was held back.
-        saved, chosen = look.best(self.worth, used if self.listens else ())
-        if self.listens and saved < look.saved(self.worth, used) + self.tuning.better * total:
-            saved, chosen = look.saved(self.worth, used), list(used)
+        saved, chosen = sample.best(self.worth, used if self.listens else ())
+        if self.listens and saved < sample.saved(self.worth, used) + self.tuning.better * total:
+            saved, chosen = sample.saved(self.worth, used), list(used)
         listens = saved >= (self.tuning.stop if self.listens else self.tuning.start) * total and total > 0.0
         self._decide(listens, listens and self.listens and set(chosen) == set(used))
         return chosen if listens else []

@@ -8,7 +8,7 @@ Answer   The store of a producer holds at least every combination that, with row
 
 State    None that could disagree with the stores: a row or pair is suspended because a condition does not hold of it.
          Counts of what was held back, and for `auto` whether the edge holds anything back at all.
-Limits   Conditions look at keys and at what is stored, not at ages: they let more pass than is needed, never less.
+Limits   Conditions compare keys with what is stored, not ages: they let more pass than is needed, never less.
 
 | file | responsibility |
 | --- | --- |
@@ -72,7 +72,7 @@ class NodeDemand:
         # Of one slice: whether it is sampled, how many new rows it has, whether pairs are held back, and whether the
         # store lacks something. `_meeting` has the new rows that meet everything, because combinations of their inputs
         # came late.
-        self._looks = False
+        self._is_sampled = False
         self._rows = 0
         self._is_listening = False
         self._is_incomplete = False
@@ -99,9 +99,9 @@ class NodeDemand:
             return new
         edge, kept = self.edge, self.kept
         aged = any(id(one) in novelty.aged for one in self.node.inputs)
-        self._looks = edge.wants_look() and not aged
+        self._is_sampled = edge.is_sample_due() and not aged
         self._rows = sum(len(part) for part in new if part is not None)
-        self._is_incomplete = self._looks and edge.listens and self._tries(new, novelty)
+        self._is_incomplete = self._is_sampled and edge.listens and self._tries(new, novelty)
         self._is_listening = edge.listens
         self._meeting = None
         if self._is_listening or aged:
@@ -148,7 +148,7 @@ class NodeDemand:
             made = self.resuming.meet(self._meeting, novelty, self._admitted if self._is_listening else None)
         if made:
             whole = concatenate(made)
-            if self._looks and not self._is_listening:
+            if self._is_sampled and not self._is_listening:
                 self.weighing.weigh(whole, len(whole), self._rows, novelty)
                 whole = self.holding.sifted(whole) if edge.listens else whole
             output.add(not_stored(kept, whole) if self._meeting is not None else whole)

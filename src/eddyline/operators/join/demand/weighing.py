@@ -73,9 +73,9 @@ class Weighing:
         for number in worthy:
             refusals[number] = ~conditions.all[number].sampled(made.ids)
             waking[number] = self._waking_cost(conditions.all[number], novelty)
-        look = EdgeSample(rows, expected, refusals, waking, empty, self.tuning)
+        sample = EdgeSample(rows, expected, refusals, waking, empty, self.tuning)
         listened = edge.listens
-        chosen = edge.weigh(look, [n for n, c in enumerate(conditions.all) if c in before])
+        chosen = edge.weigh(sample, [n for n, c in enumerate(conditions.all) if c in before])
         conditions.used = [conditions.all[number] for number in chosen]
         held_something = bool(edge.suspensions or edge.marks)
         return listened and held_something and (not edge.listens or not before <= set(conditions.used))

@@ -3,9 +3,9 @@
 Answer   `KeyChains.concerned` gives the keys that were closed since the last sweep, and those of new rows, which may
          have been closed before. `rows` finds their rows by the hash chains of these keys. So a sweep costs what came
          in and not what is stored.
-State    The keys that were closed, and those of the new rows, since the last look.
+State    The keys that were closed, and those of the new rows, since the last sweep.
 Limits   One key per reference, which is a column; no windows, for a row that leaves its window can end the wait of
-         others; streams only. Elsewhere, and where a promise is no list of constants, all rows are looked at.
+         others; streams only. Elsewhere, and where a promise is no list of constants, all rows are swept.
 Reading  docs/punctuations.md
 """
 
@@ -42,7 +42,7 @@ class KeyChains:
         self.one_key = OneKey(rule, self.keys)
         self._closed: list[Ints] = []
         self._new: list[Ints] = []
-        #: Whether all rows have to be looked at.
+        #: Whether the next sweep takes all rows.
         self.whole = True
         self.reload()
 
@@ -50,7 +50,7 @@ class KeyChains:
         """The members of the group have changed."""
         self.whole = True
         windows = [member.window for base in self.group.bases.values() for member in base.port.members.values()]
-        #: Whether looks can be confined to chains.
+        #: Whether sweeps can be confined to chains.
         self.serves = bool(self.keys) and all(isinstance(window, Unbounded) for window in windows)
         #: Whether rows leave by themselves, whatever is promised.
         self.windowed = not any(isinstance(window, Unbounded) for window in windows)
@@ -88,7 +88,7 @@ class KeyChains:
                     self._closed.append(keys_of(constants(listed, kind), kind))
 
     def concerned(self) -> Ints | None:
-        """The keys whose rows are to be looked at, those of new rows among them; None: all rows are. What was seen and
+        """The keys whose rows are to be swept, those of new rows among them; None: all rows are. What was seen and
         closed is
         forgotten."""
         keys, self._closed, self._new = [*self._closed, *self._new], [], []

@@ -42,7 +42,7 @@ class GroupRoots:
                     pins.append((at, self.rule.pin(position, key.expression, key.name)))
 
     def is_due(self, group: JoinGroup) -> bool:
-        """Whether anything has happened since the last look by which a group can end."""
+        """Whether anything has happened since the last check by which a group can end."""
         if any(closed.fresh for closed in self.closings.closed.values()):
             return True
         windows = [

@@ -31,7 +31,7 @@ from eddyline.state.store import DROPPED
 from eddyline.tuning import PunctuationTuning
 
 _NONE = np.empty(0, np.bool_)
-#: All rows of a reference are looked at where there are at most this many of them for each key that is asked for.
+#: All rows of a reference are swept where there are at most this many of them for each key that is asked for.
 _WALKED = PunctuationTuning.walked
 
 

@@ -110,7 +110,7 @@ class SharedSchedule(Schedule):
         for unit in queues.units(rows.bounds, need):
             since = now()
             before = self.buffer.used
-            visited = self._look(rows, unit) if plain else self._look_closely(rows, unit, held)
+            visited = self._find(rows, unit) if plain else self._find_and_verify(rows, unit, held)
             worked()
             ticks = [since, now()]
             for portion in self._portions(rows, unit, None if plain else held):
@@ -182,14 +182,14 @@ class SharedSchedule(Schedule):
         return np.append(np.arange(0, rows, size), rows)
 
     def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows of a stream have new ids: its lineage is looked at again."""
+        """The rows of a stream have new ids: its lineage is read again."""
         for number, one in enumerate(self.inputs):
             if one.store is old_to_new.store:
                 self._wanted_below[number] = 0
 
-    # -- looking
+    # -- finding pairs
 
-    def _look(self, rows: _Rows, unit: ScheduledWork) -> Ints:
+    def _find(self, rows: _Rows, unit: ScheduledWork) -> Ints:
         visited = np.zeros(unit.high - unit.low, np.int64)
         for origin in rows.origins:
             part = origin.part(unit.first, unit.stop)
@@ -201,7 +201,9 @@ class SharedSchedule(Schedule):
         self.buffer.peak = max(self.buffer.peak, self.buffer.used)
         return visited
 
-    def _look_closely(self, rows: _Rows, unit: ScheduledWork, held: dict[tuple[int, int], list[Combinations]]) -> Ints:
+    def _find_and_verify(
+        self, rows: _Rows, unit: ScheduledWork, held: dict[tuple[int, int], list[Combinations]]
+    ) -> Ints:
         """The same where pairs carry lineage or have to be verified: the node says what is left of them."""
         visited = np.zeros(unit.high - unit.low, np.int64)
         for origin in rows.origins:
