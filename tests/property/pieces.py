@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from random import Random
 
-from eddyline.tuning import OutputTuning, SchedulingTuning, SharingTuning, Tuning
+from eddyline.tuning import OutputTuning, PatternTuning, SchedulingTuning, SharingTuning, Tuning
 
 
 def drawn(rng: Random) -> Tuning:
@@ -23,6 +23,7 @@ def drawn(rng: Random) -> Tuning:
         pairs_at_once=pairs,
         results_at_once=rng.choice((16, 2_000_000)),
         results_held=held,
+        patterns=PatternTuning(most_matches=min(held, 1 << 17)),
         sharing=SharingTuning(many_queries=queries),
         scheduling=SchedulingTuning(least_rows=rows, least_batch=2),
     )
@@ -35,6 +36,7 @@ def make_small(most: int = 0, file_rows: int = 0) -> None:
     most = most or int(os.environ.get("EDDYLINE_PIECES", "0"))
     if most:
         # The fields in their order: pairs_at_once, results_at_once, results_held.
+        PatternTuning.__init__.__defaults__ = (most, *(PatternTuning.__init__.__defaults__ or ())[1:])
         Tuning.__init__.__defaults__ = (5, 16, most, *(Tuning.__init__.__defaults__ or ())[3:])
     if file_rows:
         OutputTuning.__init__.__defaults__ = (file_rows, *(OutputTuning.__init__.__defaults__ or ())[1:])

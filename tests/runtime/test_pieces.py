@@ -17,7 +17,7 @@ from eddyline.connectors.results.output import result_files
 from eddyline.connectors.results.sinks import ParquetSink
 from eddyline.errors import UserError
 from eddyline.settings import Settings
-from eddyline.tuning import OutputTuning, Tuning
+from eddyline.tuning import OutputTuning, PatternTuning, Tuning
 
 ROWS = 60
 KEYED = "a [RANGE 1 HOUR], b [RANGE 1 HOUR]"
@@ -169,6 +169,36 @@ def test_an_epoch_holds_few_results_that_other_queries_read(name: str) -> None:
         found.append(pa.concat_tables(tables).combine_chunks())
     assert found[0].equals(found[1]) and len(found[0]) > 6_000
     assert held[0] <= 5_000 < len(found[0]) <= held[1], held
+
+
+PATTERNS = {
+    "seq": "EVENT SEQ(A x, B y) FROM s TYPE type PARTITION BY k RETURN x.v AS v, y.v AS w",
+    "and": "EVENT AND(A x, B y) FROM s TYPE type PARTITION BY k WHERE x.v % 5 <= y.v % 7 RETURN x.v AS v, y.v AS w",
+    "not": "EVENT SEQ(A x, NOT(C z), B y) FROM s TYPE type PARTITION BY k WITHIN 1 SECOND RETURN x.v AS v, y.v AS w",
+    "or": "EVENT OR(SEQ(A x, B y), AND(A x, B y)) FROM s TYPE type PARTITION BY k RETURN x.v AS v, y.v AS w",
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_an_epoch_holds_few_matches(name: str) -> None:
+    """The same matches in the same order, too."""
+    rows, held, found = np.arange(600), [], []
+    schema = pa.schema([("type", pa.string()), ("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
+    kinds = np.where(rows % 200 == 199, "C", np.where(rows % 2, "B", "A"))
+    for tuning in (Tuning(results_held=1_000, patterns=PatternTuning(most_matches=500)), Tuning(results_held=1 << 40)):
+        session = Session(Settings(tuning=tuning), keep_results=False)
+        session.stream("s", schema, time="ts")
+        session.query("q", PATTERNS[name])
+        session.on_results("q", (tables := []).append)
+        # Two events of each instant, so that newest events share their time.
+        ts = pa.array(rows // 2 * 1_000, pa.timestamp("us"))
+        session.push("s", pa.table([pa.array(kinds), np.ones(600, np.int64), rows, ts], schema=schema))
+        session.run(once=True)
+        held.append(session.stats()["results_held"])
+        found.append(pa.concat_tables(tables).combine_chunks())
+        assert len(found[-1]) == session.stats()["results"]["q"]
+    assert found[0].equals(found[1]) and len(found[0]) > 6_000
+    assert held[0] <= 3_000 < held[1], held
 
 
 def test_results_of_one_instant_wait_for_each_other() -> None:

@@ -15,7 +15,7 @@ Reading  docs/operators/patterns.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
 
 import numpy as np
@@ -124,8 +124,11 @@ class TraceBook:
 
     # -- rows
 
-    def take(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints) -> pa.Table | None:
-        """Rows in total order; returns those that break a constraint, with their reasons."""
+    def take(
+        self, table: pa.Table, ts: Ints, rank: Ints, number: Ints, on_many: Callable[[], None] = lambda: None
+    ) -> pa.Table | None:
+        """Rows in total order; returns those that break a constraint, with their reasons. `on_many` is called when
+        queries have many results ready, in the middle of the rows."""
         began = perf_counter()
         self.rows_in += len(ts)
         columns = whole_columns(table.select(self._read()))
@@ -145,7 +148,7 @@ class TraceBook:
         self._store(columns, base, rows, ts, rank, number)
         kept = {name: columns[name] for name in self.needed()}
         raw = Raw(state, kept, base)
-        violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw)
+        violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many)
         for query in self.queries.values():
             if query.is_open:
                 query.finish_slice(raw)
@@ -200,7 +203,9 @@ class TraceBook:
         if len(self.table.columns):
             events.keys[here], events.nulls[here] = self.table.columns.keys(columns, rows, self.issues)
 
-    def _run(self, part: EventSlice, machines: Machines, hits: int, raw: Raw) -> tuple[Ints, np.ndarray, np.ndarray]:
+    def _run(
+        self, part: EventSlice, machines: Machines, hits: int, raw: Raw, on_many: Callable[[], None]
+    ) -> tuple[Ints, np.ndarray, np.ndarray]:
         """The kernel over a slice, with stops where its output is full."""
         state, count = self.state, self.state.count
         rows = len(part.code)
@@ -243,6 +248,9 @@ class TraceBook:
             count[OUT] = count[GAPS] = 0
             if not full:
                 break
+            for query in self.queries.values():
+                query.settle_older(raw)
+            on_many()
         raw.tails(out, int(count[TAILS]))
         broken = int(count[VIOLATIONS])
         return out.violation_row[:broken], out.violation_seen[:broken], out.violation_whole[:broken]

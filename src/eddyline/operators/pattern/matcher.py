@@ -263,6 +263,26 @@ class PatternMatcher:
             self._finished.append((fresh.code, fresh.serial))
         self._ready.append(self._made(fresh, raw.gather, raw.state))
 
+    def settle_older(self, raw: Raw) -> None:
+        """The slice goes on: matches with an older newest event than the last one are all there, and become results.
+
+        First matches are few, and what waits is handed out when its time has come.
+        """
+        fresh = self._fresh
+        if self.config.pattern.waits or self.config.pattern.first or not len(fresh):
+            return
+        older = fresh.last < fresh.last.max()
+        if older.any():
+            self._fresh = fresh.at(older)
+            self.settle(raw)
+            self._fresh = fresh.at(~older)
+
+    def ready(self) -> list[Made]:
+        """The results so far that wait for nothing, in order."""
+        made, self._ready = self._ready, []
+        self.results += sum(len(m.table) for m in made)
+        return made
+
     def _fill_tails(self, raw: Raw) -> None:
         """Events of a NOT at the end take the matches of their trace that wait for it."""
         if not len(raw.tail_machine):
@@ -312,7 +332,7 @@ class PatternMatcher:
 
     def advance(self, frontier: int, state: BookState) -> list[Made]:
         """Results that are certain now, in order."""
-        made, self._ready = self._ready, []
+        made, late = self.ready(), []
         due = self.waiting.ts < frontier
         if due.any():
             sure = self.waiting.at(due)
@@ -328,10 +348,10 @@ class PatternMatcher:
                 assert state.payload is not None
                 table = state.payload
                 gather = lambda columns, ids: {(name, c): picked(table.column(c), ids[name]) for name, c in columns}
-                made.append(self._made(chosen, gather, state))
+                late.append(self._made(chosen, gather, state))
             self._let_go(state, keep)
-        self.results += sum(len(m.table) for m in made)
-        return made
+        self.results += sum(len(m.table) for m in late)
+        return [*made, *late]
 
     def _made(self, matches: Matches, gather: Gather, state: BookState) -> Made:
         ids = {name: matches.ids[:, at] for at, name in enumerate(self.names)} | {TRACE: matches.last}

@@ -1,8 +1,8 @@
 """Event patterns and constraints: all those over one stream, its types and its traces are one unit.
 
 Answer   `PatternUnit.take` runs the book over the rows of a slice and sends violations to the stream's dead letters;
-         `advance` hands out what is certain. A book with constraints is there without any query: violations do not
-         depend on queries.
+         results that are ready leave at once, and `advance` hands out what time makes certain. A book with constraints
+         is there without any query: violations do not depend on queries.
 State    The book. All of it is in the snapshot: a trace may be older than any row in a store.
 Limits   On a shard the book takes the rows that the route of its partition columns sends there.
 Reading  docs/operators/patterns.md
@@ -10,7 +10,8 @@ Reading  docs/operators/patterns.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -139,15 +140,26 @@ class PatternUnit(UnitBase):
             if len(sent) < len(ts):
                 table, ts, ranks, numbers = table.take(pa.array(sent)), ts[sent], ranks[sent], numbers[sent]
         before = sum(m.matcher.candidates for m in self.members.values())
-        broken = self.book.take(table, ts, ranks, numbers)
+        broken = self.book.take(table, ts, ranks, numbers, partial(self._hand_out, outcome))
+        self._hand_out(outcome)
         if broken is not None:
             outcome.dead.setdefault(name, []).append(broken)
         return sum(m.matcher.candidates for m in self.members.values()) - before
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         for name, made in self.book.advance(end.frontier).items():
-            outcome.results[name] += [self._placed(m) for m in made if len(m.table)]
-            self.pipeline.handout.hold(sum(len(m.table) for m in made))
+            self._hold(name, made, outcome)
+
+    def _hand_out(self, outcome: Outcome) -> None:
+        """Results that are ready, while the epoch runs."""
+        for name, query in self.book.queries.items():
+            self._hold(name, query.ready(), outcome)
+        self.pipeline.handout.part_with(outcome)
+
+    def _hold(self, name: str, made: Iterable[Made], outcome: Outcome) -> None:
+        tables = [self._placed(m) for m in made if len(m.table)]
+        outcome.results[name] += tables
+        self.pipeline.handout.hold(sum(len(table) for table in tables))
 
     def _placed(self, made: Made) -> pa.Table:
         if self.pipeline.handout.places is None:
