@@ -249,7 +249,7 @@ class TraceBook:
             if not full:
                 break
             for query in self.queries.values():
-                query.settle_older(raw)
+                query.finish_older(raw)
             on_many()
         raw.tails(out, int(count[TAILS]))
         broken = int(count[VIOLATIONS])

@@ -263,7 +263,7 @@ class PatternMatcher:
             self._finished.append((fresh.code, fresh.serial))
         self._ready.append(self._made(fresh, raw.gather, raw.state))
 
-    def settle_older(self, raw: Raw) -> None:
+    def finish_older(self, raw: Raw) -> None:
         """The slice goes on: matches with an older newest event than the last one are all there, and become results.
 
         First matches are few, and what waits is handed out when its time has come.
@@ -274,7 +274,7 @@ class PatternMatcher:
         older = fresh.last < fresh.last.max()
         if older.any():
             self._fresh = fresh.at(older)
-            self.settle(raw)
+            self.finish_slice(raw)
             self._fresh = fresh.at(~older)
 
     def ready(self) -> list[Made]:
