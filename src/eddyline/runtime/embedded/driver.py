@@ -44,7 +44,7 @@ from eddyline.runtime.figures.response import Responses
 from eddyline.runtime.front.runner import Observer
 from eddyline.runtime.reporting.reporter import Reporter
 
-#: How long an idle driver sleeps before it looks at its sources again.
+#: How long an idle driver sleeps before it reads its sources again.
 _NAP = 0.02
 
 
@@ -242,7 +242,7 @@ class EmbeddedDriver:
             ) from self.failure
 
     def _step(self, closing: bool) -> Outcome:
-        self._look()
+        self._apply_changes()
         started, began = self.clock.now(), perf_counter()
         if self.began is None:
             self.began = started
@@ -287,12 +287,13 @@ class EmbeddedDriver:
             self.stage_seconds[stage] += after - before
 
     def _poll(self) -> None:
-        """What comes from outside while no epoch runs."""
+        """Apply changes while no row comes."""
         with self.changing():
-            self._look()
+            self._apply_changes()
 
-    def _look(self) -> None:
-        """Queries that control records bring or take, at this boundary between two epochs."""
+    def _apply_changes(self) -> None:
+        """Between two epochs: changes that waited for the end of an epoch, control records, requests that can be
+        answered now, tables that are due."""
         self._carry_out_later()
         if self.roster.poll():
             # Saved before `announce`: after a crash the queries have the starts and stops that were seen.
@@ -327,10 +328,10 @@ class EmbeddedDriver:
     def _work(self, once: bool) -> None:
         reader = EpochReader(self.readers)
         while not self._stopping:
-            if reader.finished or (once and not self._something()):
+            if reader.finished or (once and not self._has_input()):
                 break
             # A stream that falls idle moves the frontier without new rows: one epoch passes this to the pipeline.
-            if self._something() or self._idle_streams(self.clock.now()) != self._idle:
+            if self._has_input() or self._idle_streams(self.clock.now()) != self._idle:
                 self.step()
             else:
                 self._poll()
@@ -356,8 +357,8 @@ class EmbeddedDriver:
                 self.reporter.beat()
         self.clock.sleep(_NAP)
 
-    def _something(self) -> bool:
-        """Whether any source has rows now."""
+    def _has_input(self) -> bool:
+        """Read ahead from every source; whether any has rows now, or records wait."""
         came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
         return any(came) or bool(self._announced)
 
