@@ -16,6 +16,7 @@ from eddyline.model.query import OutputColumn
 from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
+from eddyline.state.columns import plain_array
 
 
 def gather(
@@ -60,7 +61,7 @@ class Projection:
                 arrays.append(values[output.expression.ref, output.expression.column])
             else:
                 arrays.append(compiled(values, len(rows), issues))
-        arrays.append(pa.Array.from_buffers(pa.timestamp("us"), len(rows), [None, pa.py_buffer(rows.clock)]))
+        arrays.append(plain_array(TIMESTAMP, rows.clock))
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
 

@@ -107,10 +107,7 @@ class FixedColumn:
 
     def gather(self, positions: Ints) -> pa.Array:
         values = self.values.take(positions, axis=0)
-        mask = None if self.valid is None else pack_bits(self.valid.take(positions))
-        if self.kind.name == "BOOLEAN":
-            return pa.Array.from_buffers(pa.bool_(), len(positions), [mask, pack_bits(values)])
-        return pa.Array.from_buffers(self.kind.arrow, len(positions), [mask, pa.py_buffer(values)])
+        return plain_array(self.kind, values, None if self.valid is None else self.valid.take(positions))
 
     @property
     def nbytes(self) -> int:
@@ -119,6 +116,17 @@ class FixedColumn:
 
 def pack_bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def plain_array(kind: DataType, values: Array, valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Values of one width as an Arrow array: numbers, times, flags, or 128-bit integers as rows of (low, high).
+
+    Args:
+        valid: None or empty where no value is null.
+    """
+    mask = None if valid is None or valid.all() else pack_bits(valid)
+    data = pack_bits(values) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind.arrow, len(values), [mask, data])
 
 
 class StringColumn:

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels.groups import history
-from eddyline.model.datatypes import DataType
+from eddyline.model.datatypes import TIMESTAMP, DataType
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.expressions.vectors import Mask
-from eddyline.state.columns import Ints
+from eddyline.state.columns import Ints, plain_array
 
 
 class Emitted:
@@ -69,10 +69,5 @@ def change_table(schema: pa.Schema, columns: list[pa.Array], gone: Mask, stamps:
     rows = len(stamps)
     letters = np.where(gone, np.uint8(ord("-")), np.uint8(ord("+")))
     operations = [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)]
-    times = [None, pa.py_buffer(np.ascontiguousarray(stamps))]
-    arrays = [
-        *columns,
-        pa.Array.from_buffers(pa.string(), rows, operations),
-        pa.Array.from_buffers(pa.timestamp("us"), rows, times),
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    signs = pa.Array.from_buffers(pa.string(), rows, operations)
+    return pa.Table.from_arrays([*columns, signs, plain_array(TIMESTAMP, stamps)], schema=schema)

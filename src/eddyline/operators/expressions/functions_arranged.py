@@ -23,9 +23,9 @@ from eddyline.errors import Fault
 from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import Call, ColumnKey, Literal
-from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, decimals, ordered_bytes
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, ordered_bytes
 from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, to_arrow
-from eddyline.state.columns import as_plain, pack_bits, string_buffers, validity
+from eddyline.state.columns import as_plain, pack_bits, plain_array, string_buffers, validity
 
 #: The column that brings the places of rows.
 PLACE: ColumnKey = ("", "place")
@@ -141,7 +141,8 @@ def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Arr
         return pa.nulls(len(values), kind.arrow)
     raw = data[np.maximum(ends - width, 0)[:, None] + np.arange(width)].view(">u8").astype(np.uint64)
     if kind.name == "DECIMAL":
-        return decimals(raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64), mask, kind)
+        pairs = np.stack([raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64)], axis=1)
+        return plain_array(kind, pairs, there)
     encoded = (raw[:, 0] ^ _SIGN).view(np.int64)
     return _PLAIN.decode(encoded, ALL if there is None else there, kind)
 

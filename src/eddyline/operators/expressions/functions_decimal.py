@@ -29,6 +29,7 @@ from eddyline.operators.expressions.vectors import (
     validity,
     without,
 )
+from eddyline.state.columns import plain_array
 
 #: How `rounded` rounds, by the numbers of `kernels/decimals.py`: planning loads this file and no kernels.
 HALF_AWAY, UP, DOWN = 0, 1, 2
@@ -90,8 +91,7 @@ def from_halves(low: Array, high: Array, valid: Mask | None, kind: DataType) -> 
     pairs = np.empty((len(low), 2), np.int64)
     pairs[:, 0] = low
     pairs[:, 1] = high
-    nulls = None if valid is None else pa.py_buffer(np.packbits(np.broadcast_to(valid, len(low)), bitorder="little"))
-    return pa.Array.from_buffers(kind.arrow, len(low), [nulls, pa.py_buffer(pairs)])
+    return plain_array(kind, pairs, None if valid is None else np.broadcast_to(valid, len(pairs)))
 
 
 def from_doubles(frame: Frame, values: Array, valid: Mask | None, kind: DataType) -> Vector:

@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 
 from eddyline.kernels.groups.whole_sums import read_means
 from eddyline.kernels.requests.request_groups import count_groups, group_requests, group_rows, sum_groups
+from eddyline.model.datatypes import BIGINT, DOUBLE
 from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.state.columns import Ints, pack_bits, validity
+from eddyline.state.columns import Ints, plain_array, validity
 
 #: Computes an expression over rows.
 Reader = Callable[[Expression, Ints], pa.Array]
@@ -33,7 +34,6 @@ _EXACT = float(1 << 53)
 #: Whole numbers are summed up in units of 1: the halves of that 128-bit number.
 _UNITS = np.array([1, 0], np.uint64)
 _NONE = np.empty(0, np.bool_)
-_LONG = pa.int64()
 #: The first row of a single group.
 _FIRST = np.zeros(1, np.int64)
 
@@ -150,7 +150,7 @@ class Direct:
         for aggregate, over in wanted:
             if over is None:
                 rows = count_groups(codes, groups, _NONE) if rows is None else rows
-                made.append(_whole(rows))
+                made.append(plain_array(BIGINT, rows))
                 continue
             column = over.column
             if column not in known:
@@ -167,23 +167,16 @@ class Direct:
         return made
 
 
-def _whole(numbers: Ints) -> pa.Array:
-    return pa.Array.from_buffers(_LONG, len(numbers), [None, pa.py_buffer(numbers)])
-
-
 def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: Ints) -> pa.Array:
     """An aggregate of groups, from what they count, sum up and have at the ends."""
     if aggregate.function == "count":
-        return _whole(counts)
+        return plain_array(BIGINT, counts)
     there = counts > 0
-    mask = None if there.all() else pack_bits(there)
     if aggregate.function == "avg":
-        return pa.Array.from_buffers(pa.float64(), len(counts), [mask, pa.py_buffer(_means(sums, counts))])
+        return plain_array(DOUBLE, _means(sums, counts), there)
     found = sums if aggregate.function == "sum" else least if aggregate.function == "min" else greatest
     assert aggregate.type.numpy is not None
-    return pa.Array.from_buffers(
-        aggregate.type.arrow, len(found), [mask, pa.py_buffer(found.astype(aggregate.type.numpy, copy=False))]
-    )
+    return plain_array(aggregate.type, found.astype(aggregate.type.numpy, copy=False), there)
 
 
 def _means(sums: Ints, counts: Ints) -> npt.NDArray[np.float64]:

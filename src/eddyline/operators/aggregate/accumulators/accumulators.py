@@ -19,13 +19,13 @@ import pyarrow as pa
 from eddyline.kernels.groups import group as kernels
 from eddyline.kernels.groups import heaps, sums, whole_sums
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
-from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, decimals, floats, grown
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, mask_of
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.expressions.functions_decimal import to_doubles
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Array, Ints, pack_bits
+from eddyline.state.columns import Array, Ints, plain_array
 
 #: DECIMAL(38, s) holds integers below this.
 _WIDEST = 10**38
@@ -182,7 +182,7 @@ class WholeSums(Accumulator):
             known = known & fits
         if self.encoder is None:
             return plain_array(self.result, low, known)
-        return decimals(low, high, None if known.all() else pack_bits(known), self.result)
+        return plain_array(self.result, np.stack([low, high], axis=1), known)
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         more = arrays_of(part)
@@ -355,8 +355,3 @@ def live_values(contributions: Contributions, argument: int) -> Callable[[Mask],
         )
 
     return values
-
-
-def plain_array(kind: DataType, values: Array, known: Mask | None = None) -> pa.Array:
-    mask = None if known is None or known.all() else pack_bits(known)
-    return pa.Array.from_buffers(kind.arrow, len(values), [mask, pa.py_buffer(np.ascontiguousarray(values))])

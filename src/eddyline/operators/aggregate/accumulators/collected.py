@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BYTES, DOUBLE, STRING, DataType
-from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, plain_array
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats
 from eddyline.operators.aggregate.accumulators.groups import mask_of
 from eddyline.operators.expressions.functions_arranged import payloads
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Ints
+from eddyline.state.columns import Ints, plain_array
 
 
 class _Nothing(Accumulator):

@@ -20,7 +20,7 @@ from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import BYTES, DataType
 from eddyline.operators.aggregate.accumulators.lists import list_bytes
 from eddyline.operators.expressions.vectors import Mask
-from eddyline.state.columns import Array, Ints, as_plain, pack_bits, string_buffers, validity
+from eddyline.state.columns import Array, Ints, as_plain, pack_bits, plain_array, string_buffers, validity
 
 #: `valid` of a column without nulls, for kernels.
 ALL: Mask = np.empty(0, np.bool_)
@@ -148,8 +148,8 @@ class ValueEncoder:
         rows = len(encoded)
         if kind.name == "NULL":
             return pa.nulls(rows)
-        mask = None if len(valid) == 0 or valid.all() else pack_bits(valid)
         if kind.name in ("STRING", "BYTES"):
+            mask = None if valid.all() else pack_bits(valid)
             offsets, data = kernels.gather_bytes(
                 self.begins, self.sizes, self.arena, np.where(valid, encoded, 0) if len(valid) else encoded
             )
@@ -162,15 +162,11 @@ class ValueEncoder:
                 kind.arrow, rows, [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
             )
         if kind.name == "DECIMAL":
-            low, high = self.whole(encoded)
-            return decimals(low, high, mask, kind)
+            return plain_array(kind, np.stack(self.whole(encoded), axis=1), valid)
         if kind.name == "DOUBLE":
-            plain: Array = floats(encoded)
-        else:
-            assert kind.numpy is not None
-            plain = encoded.astype(kind.numpy)
-        data = pack_bits(plain) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(plain))
-        return pa.Array.from_buffers(kind.arrow, rows, [mask, data])
+            return plain_array(kind, floats(encoded), valid)
+        assert kind.numpy is not None
+        return plain_array(kind, encoded.astype(kind.numpy), valid)
 
     def whole(self, ids: Ints) -> tuple[Ints, Ints]:
         """Low and high halves of interned decimals; what id 0 gives is arbitrary."""
@@ -249,10 +245,3 @@ def ordered_bytes(pairs: Array) -> npt.NDArray[np.uint8]:
         axis=1,
     )
     return flipped.astype(">u8").view(np.uint8).reshape(-1)
-
-
-def decimals(low: Ints, high: Ints, mask: pa.Buffer | None, kind: DataType) -> pa.Array:
-    """128-bit integers as an Arrow decimal."""
-    return pa.Array.from_buffers(
-        kind.arrow, len(low), [mask, pa.py_buffer(np.ascontiguousarray(np.stack([low, high], axis=1)))]
-    )

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
-from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, plain_array
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, floats, grown, is_text
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Array, Ints
+from eddyline.state.columns import Array, Ints, plain_array
 
 #: Sizes of the sketches, which decide their error: 2^12 counters, and k of KLL.
 _LOG_COUNTERS = 12
