@@ -61,7 +61,7 @@ def check_key(part: BoundQuery, key: Expression) -> None:
     if any(isinstance(e, ColumnRef) and (e.column == ROW or e.column.endswith(f".{ROW}")) for e in walk(key)):
         raise Misfit(f"{part.name} knows rows by their numbers")
     if is_bucket(key):
-        raise Misfit(f"{part.name} tells rows apart by time alone, and all rows of an instant would be in one shard")
+        raise Misfit(f"{part.name} tells rows apart by time alone, and rows of one moment would be in one shard")
 
 
 def is_bucket(key: Expression) -> bool:
