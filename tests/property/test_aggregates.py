@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from random import Random
@@ -74,7 +75,9 @@ def restarted(session: Session, blocks: Blocks) -> None:
         new.add_query(query, known[query.name]["start"], known[query.name]["slot"], known)
     restore(new, header, blocks.load)
     new.bundles = old.bundles
-    session.driver.pipeline = session.driver.roster.pipeline = new
+    roster = session.driver.roster
+    session.driver.pipeline = roster.pipeline = new
+    roster._own = partial(roster._own.func, new)
 
 
 def run_restarted(case: Case) -> Outcome:

@@ -13,6 +13,7 @@ from eddyline.model.clock import WallClock
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import is_lost, readable, reported
 from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
+from eddyline.runtime.spark.job.ticker import Ticker
 
 
 def through_the_jvm(problem: BaseException) -> RuntimeError:
@@ -152,7 +153,7 @@ def test_a_signal_to_every_process_of_a_job_ends_it_in_order(
     )  # type: ignore[assignment]
     driver._last_control, driver.clock, driver.progress, driver.ended = 0, WallClock(), StreamProgress(), False
     driver.layout = SimpleNamespace(checkpoint=str(tmp_path))  # type: ignore[assignment]
-    driver.idle = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
+    driver.ticker = Ticker()
     driver.times = StageTimes()
     driver.delivery = SimpleNamespace(failed=None, close=lambda: closed.append(True))  # type: ignore[assignment]
     if stopping:

@@ -16,7 +16,7 @@ from eddyline.model.query import OutputColumn
 from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.join.inputs import StreamInput
-from eddyline.state.columns import plain_array
+from eddyline.state.plain_arrays import plain_array
 
 
 def gather(

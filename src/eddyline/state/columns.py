@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from eddyline.kernels import order
 from eddyline.model.datatypes import DataType
+from eddyline.state.plain_arrays import pack_bits, plain_array
 
 Ints = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -112,21 +113,6 @@ class FixedColumn:
     @property
     def nbytes(self) -> int:
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
-
-
-def pack_bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(flags, bitorder="little"))
-
-
-def plain_array(kind: DataType, values: Array, valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Values of one width as an Arrow array: numbers, times, flags, or 128-bit integers as rows of (low, high).
-
-    Args:
-        valid: None or empty where no value is null.
-    """
-    mask = None if valid is None or valid.all() else pack_bits(valid)
-    data = pack_bits(values) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind.arrow, len(values), [mask, data])
 
 
 class StringColumn:

@@ -14,7 +14,8 @@ from eddyline.kernels.groups import history
 from eddyline.model.datatypes import TIMESTAMP, DataType
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.expressions.vectors import Mask
-from eddyline.state.columns import Ints, plain_array
+from eddyline.state.columns import Ints
+from eddyline.state.plain_arrays import plain_array
 
 
 class Emitted:

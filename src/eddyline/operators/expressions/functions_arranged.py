@@ -25,7 +25,8 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import Call, ColumnKey, Literal
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, ordered_bytes
 from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, to_arrow
-from eddyline.state.columns import as_plain, pack_bits, plain_array, string_buffers, validity
+from eddyline.state.columns import as_plain, string_buffers, validity
+from eddyline.state.plain_arrays import pack_bits, plain_array
 
 #: The column that brings the places of rows.
 PLACE: ColumnKey = ("", "place")

@@ -29,7 +29,7 @@ from eddyline.operators.expressions.vectors import (
     validity,
     without,
 )
-from eddyline.state.columns import plain_array
+from eddyline.state.plain_arrays import plain_array
 
 #: How `rounded` rounds, by the numbers of `kernels/decimals.py`: planning loads this file and no kernels.
 HALF_AWAY, UP, DOWN = 0, 1, 2

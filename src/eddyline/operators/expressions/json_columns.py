@@ -16,7 +16,8 @@ from eddyline.kernels.texts import json_text
 from eddyline.model.expressions.expression import Call, Literal
 from eddyline.model.expressions.json_path import read_path
 from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, spread
-from eddyline.state.columns import pack_bits, string_buffers, validity
+from eddyline.state.columns import string_buffers, validity
+from eddyline.state.plain_arrays import pack_bits
 
 
 def _path(call: Call) -> json_text.Path:

@@ -24,7 +24,8 @@ from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Ex
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.state.columns import Ints, plain_array, validity
+from eddyline.state.columns import Ints, validity
+from eddyline.state.plain_arrays import plain_array
 
 #: Computes an expression over rows.
 Reader = Callable[[Expression, Ints], pa.Array]

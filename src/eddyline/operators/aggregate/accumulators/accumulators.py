@@ -25,7 +25,8 @@ from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.tables import arrays_of, as_table
 from eddyline.operators.expressions.functions_decimal import to_doubles
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Array, Ints, plain_array
+from eddyline.state.columns import Array, Ints
+from eddyline.state.plain_arrays import plain_array
 
 #: DECIMAL(38, s) holds integers below this.
 _WIDEST = 10**38

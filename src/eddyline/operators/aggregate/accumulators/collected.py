@@ -21,7 +21,8 @@ from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder
 from eddyline.operators.aggregate.accumulators.groups import mask_of
 from eddyline.operators.expressions.functions_arranged import payloads
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Ints, plain_array
+from eddyline.state.columns import Ints
+from eddyline.state.plain_arrays import plain_array
 
 
 class _Nothing(Accumulator):

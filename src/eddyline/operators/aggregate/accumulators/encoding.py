@@ -20,7 +20,8 @@ from eddyline.kernels.groups import group as kernels
 from eddyline.model.datatypes import BYTES, DataType
 from eddyline.operators.aggregate.accumulators.lists import list_bytes
 from eddyline.operators.expressions.vectors import Mask
-from eddyline.state.columns import Array, Ints, as_plain, pack_bits, plain_array, string_buffers, validity
+from eddyline.state.columns import Array, Ints, as_plain, string_buffers, validity
+from eddyline.state.plain_arrays import pack_bits, plain_array
 
 #: `valid` of a column without nulls, for kernels.
 ALL: Mask = np.empty(0, np.bool_)

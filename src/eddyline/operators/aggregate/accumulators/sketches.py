@@ -20,7 +20,8 @@ from eddyline.model.datatypes import BIGINT, DOUBLE, DataType
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, floats, grown, is_text
 from eddyline.operators.expressions.vectors import Issues, Mask
-from eddyline.state.columns import Array, Ints, plain_array
+from eddyline.state.columns import Array, Ints
+from eddyline.state.plain_arrays import plain_array
 
 #: Sizes of the sketches, which decide their error: 2^12 counters, and k of KLL.
 _LOG_COUNTERS = 12
