@@ -56,8 +56,6 @@ class _Piece:
 
     def said(self, rows: int) -> list[Records]:
         """Take the records that stand before the row with this number; the others count from there."""
-        if not self.records:
-            return []
         taken = [batch.take(batch.number <= rows) for batch in self.records]
         self.records = [batch.take(batch.number > rows).shifted(-rows) for batch in self.records]
         self.records = [batch for batch in self.records if len(batch)]
@@ -71,6 +69,7 @@ class StreamReader:
         self.stream = stream
         self.source = source
         self._splitting = splitting or Splitting([stream])
+        self._splitting.prepare(stream)
         self.pieces: deque[_Piece] = deque()
         self.buffered = 0
         self._newest = np.iinfo(np.int64).min
@@ -157,7 +156,8 @@ class StreamReader:
                 piece.bad_taken += len(piece.bad)
                 piece.bad = None
             count = min(rows, len(piece.ts))
-            records += [batch.shifted(sum(len(part) for part in good)) for batch in piece.said(count)]
+            if piece.records:
+                records += [batch.shifted(sum(len(part) for part in good)) for batch in piece.said(count)]
             if count:
                 good.append(piece.rows.slice(piece.begin, count))
                 piece.ts, piece.newest = piece.ts[count:], piece.newest[count:]
@@ -173,9 +173,10 @@ class StreamReader:
         table = (
             good[0] if len(good) == 1 else pa.concat_tables(good) if good else self.stream.schema.arrow.empty_table()
         )
-        table, found, misread = self._splitting.split(self.stream, table, records)
-        bad += [] if misread is None else [misread]
-        return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished, records=tuple(found))
+        if records or self.stream.name not in self._splitting.plain:
+            table, records, misread = self._splitting.split(self.stream, table, records)
+            bad += [] if misread is None else [misread]
+        return Arrival(table, pa.concat_tables(bad) if bad else None, closed=self.finished, records=tuple(records))
 
     # -- positions
 

@@ -23,7 +23,6 @@ from eddyline.model.schema import Stream
 from eddyline.operators.promises.promises import Promises
 from eddyline.operators.stream.gate import Gate
 from eddyline.operators.stream.intake import Heartbeats
-from eddyline.operators.stream.waiting import Waiting
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.engine.records.kinds import (
@@ -206,12 +205,6 @@ class Gating:
         return checked + sum(
             closed.nbytes for t in self._pipeline.timelines.values() for closed in t.closings.closed.values()
         )
-
-    # -- what waits
-
-    def waiting(self, name: str) -> list[Waiting]:
-        """Chunks of rows of a stream that wait in its gate."""
-        return self.gates[name].queue.chunks if name in self.gates else []
 
 
 def _first_of(dead: pa.Table) -> str:

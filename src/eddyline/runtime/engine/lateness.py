@@ -8,7 +8,7 @@ Limits   On a shard only the home copy of a row is reported. A `_reason` names a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ import pyarrow as pa
 from eddyline.errors import DataProblem
 from eddyline.operators.stream.intake import Intake, Taken
 from eddyline.plan.shards.routing import HOME_BIT
-from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.unit import Standing
 from eddyline.state.columns import Ints
 
@@ -35,14 +34,6 @@ class TimelineReader:
     def missing(self, instant: int) -> list[str]:
         """The queries for which a row of this time exists."""
         return [q.name for q in self.queries if q.start < instant and (q.stop is None or instant <= q.stop)]
-
-
-def has_late(taken: Taken, timelines: Iterable[Timeline]) -> bool:
-    """Whether any row of an arrival is late for any query."""
-    if taken.late is not None:
-        return True
-    chunk = taken.chunk
-    return chunk is not None and any(t.frontier is not None and int(chunk.ts[0]) < t.frontier for t in timelines)
 
 
 def late_letters(

@@ -34,12 +34,12 @@ from eddyline.operators.stream.intake import DerivedIntake, Intake
 from eddyline.operators.stream.stream import StreamState
 from eddyline.operators.stream.waiting import Waiting, WaitingRows
 from eddyline.plan.tree.tree_choice import Orders
-from eddyline.runtime.engine.derived import DerivedStreams, one_per_element
+from eddyline.runtime.engine.derived import DerivedLevel, DerivedStreams, one_per_element
 from eddyline.runtime.engine.epoch import Arrival, Epoch, Outcome, results_of
 from eddyline.runtime.engine.forgetting import close_gaps, make_room
 from eddyline.runtime.engine.gating import Gating
 from eddyline.runtime.engine.handout import HandOut
-from eddyline.runtime.engine.lateness import TimelineReader, has_late, late_letters
+from eddyline.runtime.engine.lateness import TimelineReader, late_letters
 from eddyline.runtime.engine.routes import Everything, Routes
 from eddyline.runtime.engine.spilling import Spilling
 from eddyline.runtime.engine.supply import Supply
@@ -191,6 +191,7 @@ class Pipeline:
         try:
             standing = self.queries[query.name] = self.kinds.of(query, start).stand(query, start, slot)
             self.timeline(standing.unit.streams)
+            self.spilling.look_up_budget()
         except BaseException:
             self.derived.end(query)
             raise
@@ -250,6 +251,7 @@ class Pipeline:
         self.triggers.forget(name)
         self.stopping.discard(name)
         standing.unit.leave(name)
+        self.spilling.look_up_budget()
         self._forget_timelines()
         self.derived.end(standing.query)
         for maker in reversed(standing.query.makers):
@@ -273,16 +275,20 @@ class Pipeline:
         ]
         outcome = Outcome(results={name: [] for unit in apart for name in unit.queries})
         self.handout.begin()
-        self.gating.begin(epoch)
+        has_records = bool(epoch.records) or any(arrival.records for arrival in epoch.arrivals.values())
+        if self.gating.gates or has_records:
+            self.gating.begin(epoch)
         before = self.fronts()
         for name, arrival in epoch.arrivals.items():
             self.take(name, arrival, before, outcome)
-        self.gating.announce(epoch.records)
-        self.gating.arrive()
-        levels = self.derived.levels()
+        if has_records:
+            self.gating.announce(epoch.records)
+            self.gating.arrive()
+        levels = self.derived.levels() if self.derived.makers else [DerivedLevel(list(self.timelines.values()), [])]
         for timeline in levels[0].timelines:
             timeline.move(self.intakes, epoch)
-        self.gating.release(epoch, before, outcome)
+        if self.gating.gates:
+            self.gating.release(epoch, before, outcome)
         self.units = {}
         for unit in self.kinds.units():
             self.units.setdefault(unit.streams, []).append(unit)
@@ -305,9 +311,11 @@ class Pipeline:
                 outcome.gone.append(name)
         self._note_waiting()
         self.epochs += 1
-        close_gaps(self)
-        self.spilling.after_epoch()
-        if not epoch.closing:
+        if any(supply.state.store.dropped for supply in self.supplies.values()):
+            close_gaps(self)
+        if self.spilling.budget is not None:
+            self.spilling.after_epoch()
+        if self.planner.follows and not epoch.closing:
             self.planner.after_epoch()
         outcome.frontier = self.frontier
         outcome.frontiers = self.fronts()
@@ -354,7 +362,7 @@ class Pipeline:
                 )
             outcome.dead.setdefault(name, []).append(arrival.bad)
         horizon = intake.horizon
-        heartbeats = self.gating.take(name, arrival.records, intake.arrived)
+        heartbeats = self.gating.take(name, arrival.records, intake.arrived) if arrival.records else None
         taken = intake.take(
             arrival.rows,
             newest=arrival.newest,
@@ -367,16 +375,19 @@ class Pipeline:
         if taken.broken is not None:
             self.gating.broke(name, taken.broken.table, taken.broken.routes, outcome)
         readers = [timeline for streams, timeline in self.timelines.items() if name in streams]
-        if has_late(taken, readers):
+        chunk = taken.chunk
+        if taken.late is not None or (
+            chunk is not None and any(t.frontier is not None and int(chunk.ts[0]) < t.frontier for t in readers)
+        ):
             letters = late_letters(
                 intake, horizon, taken, [self._reader(timeline) for timeline in readers], self.settings.on_late
             )
             if letters:
                 outcome.dead.setdefault(name, []).extend(letters)
         if name in self.gating.gates:
-            self.gating.gates[name].receive(taken.chunk, taken.census)
+            self.gating.gates[name].receive(chunk, taken.census)
         else:
-            self.pass_on(name, taken.chunk, taken.census, fronts)
+            self.pass_on(name, chunk, taken.census, fronts)
         intake.closed = intake.closed or arrival.closed
         self.handout.arrived(name, intake.arrived)
 
@@ -407,7 +418,9 @@ class Pipeline:
 
     def _note_waiting(self) -> None:
         """Arrival times of rows that wait no longer are forgotten."""
-        queues: dict[str, list[Sequence[Waiting]]] = {name: [self.gating.waiting(name)] for name in self.intakes}
+        queues: dict[str, list[Sequence[Waiting]]] = {name: [] for name in self.intakes}
+        for name, gate in self.gating.gates.items():
+            queues[name].append(gate.queue.chunks)
         for timeline in self.timelines.values():
             for name, queue in timeline.queues.items():
                 queues[name].append(queue.chunks)

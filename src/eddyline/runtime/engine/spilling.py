@@ -45,16 +45,17 @@ class Spilling:
         self._reported = 0
         #: Pipelines that share the budgets: the shards of a job.
         self.parts = 1
+        #: Bytes that may be held in memory; None: no query asks for spilling.
+        self.budget: int | None = None
 
-    @property
-    def budget(self) -> int | None:
-        """Bytes that may be held in memory; None: no query asks for spilling."""
+    def look_up_budget(self) -> None:
+        """A query has come or gone."""
         settings = [query.query.settings for query in self.pipeline.queries.values()]
         least = min(
             (s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None),
             default=None,
         )
-        return None if least is None else least // self.parts
+        self.budget = None if least is None else least // self.parts
 
     @property
     def held(self) -> int:
@@ -80,10 +81,8 @@ class Spilling:
         )
 
     def after_epoch(self) -> None:
-        budget = self.budget
-        if budget is None:
-            return
-        over = self.held - budget
+        assert self.budget is not None
+        over = self.held - self.budget
         for store in sorted((store for _, store in self.stores()), key=lambda store: store.payload_bytes, reverse=True):
             if not SPILL.is_due(SinceLastRun(excess=over)):
                 return
@@ -93,7 +92,7 @@ class Spilling:
             log.warning(
                 "what cannot be spilled takes %s more than the memory budget of %s",
                 bytes_text(over),
-                bytes_text(budget),
+                bytes_text(self.budget),
             )
 
     def close(self) -> None:

@@ -123,7 +123,9 @@ class Timeline:
                 {name: [(one.records, one.ranks) for one in found] for name, found in self._ranked.items()}
             )
         # Streams of which something is promised are stored first: rows of the others can then be refused.
-        self._reading = sorted(self.readers(), key=lambda one: not self.closings.is_closing(one[0].stream.name))
+        self._reading = self.readers()
+        if self.closings.closed:
+            self._reading.sort(key=lambda one: not self.closings.is_closing(one[0].stream.name))
         for supply, _ in self._reading:
             supply.offer(released.get(supply.stream.name))
         for part in self._slices(units):
@@ -134,7 +136,8 @@ class Timeline:
         for name, rows in released.items():
             # The next epoch is likely to be like this one: room for it is made while nothing waits.
             self.supplies[name].state.store.tidy(len(rows.ts))
-        end = EpochEnd(self.frontier, closing, self._came, between(self._ranked, self.next_rank, None))
+        records_after = between(self._ranked, self.next_rank, None) if self._ranked else {}
+        end = EpochEnd(self.frontier, closing, self._came, records_after)
         if self._ranked:
             self._cut(self._ranked, self.next_rank)
             self.closings.take({name: [one.records for one in found] for name, found in self._ranked.items()})
@@ -142,7 +145,8 @@ class Timeline:
             unit.advance(end, outcome)
         # Not before all units have: copies take what others have put out.
         self.handout.part_with(outcome)
-        self.closings.end_epoch(self.frontier)
+        if self.closings.closed:
+            self.closings.end_epoch(self.frontier)
         self._released, self._ranked = {}, {}
 
     def _slices(self, units: list[Unit]) -> Iterator[Slice]:
@@ -175,7 +179,16 @@ class Timeline:
 
     def _slice(self, first: int, stop: int) -> Slice:
         part = Slice(
-            {}, {}, {}, {}, {}, {}, first, stop - first, self._rows_seen, records=between(self._ranked, first, stop)
+            {},
+            {},
+            {},
+            {},
+            {},
+            {},
+            first,
+            stop - first,
+            self._rows_seen,
+            records=between(self._ranked, first, stop) if self._ranked else {},
         )
         for name, all_ranks in self._all_ranks.items():
             rows = self._released[name]

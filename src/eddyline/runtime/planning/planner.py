@@ -77,6 +77,8 @@ class Planner:
         self.pipeline = pipeline
         self.tuning = pipeline.settings.tuning.planning
         self.watches: dict[str, PlannerWatch] = {}
+        #: Whether the plan of some group may change.
+        self.follows = False
         #: Whether this planner decides; those of shards only carry out migrations.
         self.autonomous = True
         #: Whether a query may be refused because of its budget; not where the driver of the job has admitted it.
@@ -111,11 +113,13 @@ class Planner:
         settings = lowered.query.settings
         follows = settings.plan == "auto" and settings.replan == "on" and len(lowered.moving) > 2
         self.watches[lowered.signature] = PlannerWatch(group, lowered, choice, follows)
+        self.follows |= follows
 
     def _forget_closed(self) -> None:
         groups = self.pipeline.groups
         for signature in [s for s in self.watches if s not in groups]:
             del self.watches[signature]
+        self.follows = any(watch.follows for watch in self.watches.values())
 
     def _left(self, lowered: Lowered, own: Mapping[str, float] | None = None) -> Budgets:
         """What the other groups leave of the budgets; a stream's store is counted once, whatever the number of its

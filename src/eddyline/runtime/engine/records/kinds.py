@@ -142,11 +142,22 @@ class Splitting:
     def __init__(self, streams: Iterable[Stream]) -> None:
         self._streams = {stream.name: stream for stream in streams}
         self._splitters: dict[str, list[Splitter]] = {}
+        #: Streams in whose rows no record is looked for, of those that were prepared.
+        self.plain: set[str] = set()
+
+    def prepare(self, stream: Stream) -> None:
+        """Find the splitters of a stream."""
+        known = {**self._streams, stream.name: stream}
+        made = (kind.splitter(stream, known) for kind in kinds().values())
+        self._splitters[stream.name] = [splitter for splitter in made if splitter is not None]
+        if not self._splitters[stream.name]:
+            self.plain.add(stream.name)
 
     def change(self, streams: Iterable[Stream]) -> None:
         """Streams are declared otherwise from now on: what is found in rows that are read later is another thing."""
         self._streams |= {stream.name: stream for stream in streams}
         self._splitters.clear()
+        self.plain.clear()
 
     def split(
         self, stream: Stream, rows: pa.Table, given: Iterable[Records] = ()
@@ -155,9 +166,7 @@ class Splitting:
         understood."""
         stream = self._streams.get(stream.name, stream)
         if stream.name not in self._splitters:
-            known = {**self._streams, stream.name: stream}
-            made = (kind.splitter(stream, known) for kind in kinds().values())
-            self._splitters[stream.name] = [splitter for splitter in made if splitter is not None]
+            self.prepare(stream)
         records = list(given)
         bad: list[pa.Table] = []
         for splitter in self._splitters[stream.name]:

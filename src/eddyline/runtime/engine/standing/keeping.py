@@ -42,6 +42,8 @@ from eddyline.state.columns import Ints
 
 
 class KeepingQuery(SelectQuery):
+    advances = True
+
     def __init__(self, given: Registration) -> None:
         super().__init__(given)
         # Which rows have found a partner is seen in the combinations.

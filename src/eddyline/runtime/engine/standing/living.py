@@ -53,6 +53,8 @@ _NONE: Ints = np.empty(0, np.int64)
 class PushedRows(SelectQuery):
     """The rows of one reference, each when it is pushed out of its window: their numbers alone."""
 
+    advances = True
+
     def __init__(self, given: Registration) -> None:
         super().__init__(given)
         lowered, group = given.lowered, given.group

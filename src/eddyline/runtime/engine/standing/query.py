@@ -72,6 +72,8 @@ class StandingQuery(StandingBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
     is_timed = False
+    #: Whether the end of an epoch can make results: windows slide, groups close.
+    advances = True
     #: Whether it may get the combinations of one newest row in several calls.
     takes_parts = True
     #: Whether it may advance to an instant in the middle of an epoch, when it has got all combinations before it.
@@ -85,6 +87,8 @@ class StandingQuery(StandingBase):
         self.group = given.group
         #: Results after this instant are not delivered; None: the query has not been dropped.
         self.stop: int | None = None
+        #: Whether it announces finished values.
+        self.announces = given.query.announces
         self.results = 0
         self.rows_in = 0
         self.bases: dict[Ref, StreamInput] = dict(given.group.bases.items())
@@ -169,9 +173,10 @@ class StandingQuery(StandingBase):
 
 
 class RowsQuery(StandingQuery):
-    """Each of its combinations is a result."""
+    """Each of its combinations is a result, and nothing else makes one."""
 
     is_timed = True
+    advances = False
 
     def table(self, rows: Combinations, issues: Issues) -> pa.Table:
         """The results of some combinations, which come in order."""

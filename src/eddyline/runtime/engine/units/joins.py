@@ -99,11 +99,12 @@ class JoinUnit:
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         for query in self.members.values():
-            made = query.advance(end.frontier, end.closing, self.kind.pipeline.issues, end.came)
-            made = made if query.stop is None else until(query.stop, made)
-            outcome.results[query.name].extend(made)
-            self.kind.pipeline.handout.hold(sum(len(table) for table in made))
-            if (finished := query.finished(end)) is not None:
+            if query.advances:
+                made = query.advance(end.frontier, end.closing, self.kind.pipeline.issues, end.came)
+                made = made if query.stop is None else until(query.stop, made)
+                outcome.results[query.name].extend(made)
+                self.kind.pipeline.handout.hold(sum(len(table) for table in made))
+            if query.announces and (finished := query.finished(end)) is not None:
                 outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
         # After the queries have looked at the rows.
         self.group.epoch_ended(end.frontier, end.came, is_closing=end.closing)
