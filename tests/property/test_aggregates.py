@@ -16,6 +16,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
+from eddyline.runtime.engine.handout import PipelineHooks
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snapshot
 from tests.oracle.aggregation import apply_changelog, is_aggregate
@@ -67,14 +68,14 @@ def restarted(session: Session, blocks: Blocks) -> None:
     """Put another pipeline in the place of the session's, opened from a snapshot."""
     old = session.driver.pipeline
     header = json.loads(blocks.save(old))
-    new = Pipeline(session.job.streams, session.job.settings)
+    hooks = PipelineHooks(session.driver.delivery.listens, bundles=True)
+    new = Pipeline(session.job.streams, session.job.settings, hooks=hooks)
     for name, rows in old.tables.items():
         new.add_table(old.table_schemas[name], rows)
     for query in session.job.queries:
         known = saved_queries(header)
         new.add_query(query, known[query.name]["start"], known[query.name]["slot"], known)
     restore(new, header, blocks.load)
-    new.bundles = old.bundles
     roster = session.driver.roster
     session.driver.pipeline = roster.pipeline = new
     roster._own = partial(roster._own.func, new)

@@ -22,9 +22,9 @@ from eddyline import Session
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.runtime.engine import forgetting
-from eddyline.runtime.engine.handout import HandOut
 from eddyline.runtime.engine.standing.aggregate import AggregateQuery
 from eddyline.runtime.engine.standing.query import SelectQuery, StandingQuery
+from eddyline.runtime.engine.units.join_results import JoinResults
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
 from eddyline.tuning import StateTuning, Tuning
@@ -63,10 +63,8 @@ class Forgetful:
         for kind in (SelectQuery, AggregateQuery):
             self.monkeypatch.setattr(kind, "accept", self._noting(kind.accept))
         # The first run sees the rows of all references, whatever the SELECT lists read.
-        reads = HandOut._reads
-        self.monkeypatch.setattr(
-            HandOut, "_reads", lambda handout, members: None if self.is_first else reads(handout, members)
-        )
+        reads = JoinResults._reads
+        self.monkeypatch.setattr(JoinResults, "_reads", lambda results: None if self.is_first else reads(results))
 
     def _noting(self, accept: Callable[..., list[object]]) -> Callable[..., list[object]]:
         def noted(query: StandingQuery, rows: Combinations, issues: Issues) -> list[object]:

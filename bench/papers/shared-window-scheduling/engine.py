@@ -25,6 +25,7 @@ from workload import TABLE_1, Rows, arrivals
 from eddyline import Session
 from eddyline.model.clock import Clock
 from eddyline.operators.join.scheduling.release import SharedSchedule
+from eddyline.runtime.engine.units.joins import JoinKind
 from eddyline.runtime.figures.response import Responses
 from eddyline.settings import Settings
 
@@ -86,7 +87,8 @@ def setting(
         pushed(session, rows, slice(0, rows.first))
         session.step()
         (group,) = session.pipeline.groups.values()
-        handout = session.pipeline.handout
+        (unit,) = session.pipeline.kinds.one(JoinKind).units.values()
+        results, handout = unit.results, session.pipeline.handout
         ways = {"plain": None} | {name: group.schedule(Settings(scheduler=name)) for name in NAMES}
         found: dict[str, dict[int, tuple[list[float], float]]] = {name: {} for name in ways}
         begin = rows.first
@@ -94,7 +96,7 @@ def setting(
         for turn in range(epochs + LEARNING):
             for name in order.permutation(list(ways)).tolist():
                 schedule = ways[name]
-                handout._schedules[group] = schedule
+                results.schedule, results._is_scheduled = schedule, True
                 handout.measure(Responses(session.driver.clock))
                 pushed(session, rows, slice(begin, begin + epoch))
                 began = time.process_time()

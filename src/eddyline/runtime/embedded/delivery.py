@@ -33,8 +33,6 @@ class Delivery(QuerySinks):
         self.listening: set[str] = set()
         #: Queries that are tried: sinks FOR ALL get no results of them.
         self._tried: set[str] = set()
-        #: Tables of this epoch that callbacks have had already.
-        self._handed_out: set[int] = set()
 
     def add_query(
         self,
@@ -86,42 +84,6 @@ class Delivery(QuerySinks):
                 sinks.remove(one)
         dropped.close()
 
-    def release(self, name: str, table: pa.Table) -> bool:
-        """Results that are complete before their epoch ends: callbacks of this process get them at once, files at the
-        end.
-
-        Returns:
-            whether a sink still waits for them; otherwise they need not be kept.
-        """
-        with _handing_over():
-            waits = self._hand_over(name, table) or bool(self.shared)
-        if waits and name in self.listening:
-            self._handed_out.add(id(table))
-        return waits
-
-    def release_bundle(self, bundle: Bundle) -> bool:
-        """The same for results of many queries in one table."""
-        waits = bool(self.shared)
-        if self.listening:
-            with _handing_over():
-                for name, table in bundle.pieces():
-                    waits |= self._hand_over(name, table)
-        else:
-            waits |= bool(self.sinks)
-        if waits and self.listening:
-            self._handed_out.add(id(bundle))
-        return waits
-
-    def _hand_over(self, name: str, table: pa.Table) -> bool:
-        """To the callbacks of a query; returns whether it has other sinks too."""
-        others = False
-        for sink in self.sinks.get(name, ()):
-            if isinstance(sink, CallbackSink):
-                sink.write(0, table)
-            else:
-                others = True
-        return others
-
     def write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         """All results and dead letters of an epoch that did not leave before its end.
 
@@ -140,14 +102,12 @@ class Delivery(QuerySinks):
         for name, tables in outcome.results.items():
             for table in tables:
                 for sink in self.sinks.get(name, ()):
-                    if not (id(table) in self._handed_out and isinstance(sink, CallbackSink)):
-                        sink.write(epoch, table)
+                    sink.write(epoch, table)
                 for shared in self.shared.values() if "/" not in name and name not in self._tried else ():
                     # Sinks FOR ALL take results; punctuations of results have a folder of their own.
                     shared.write(epoch, name, table)
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)
-        self._handed_out.clear()
 
     def _write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
         self._write_results(epoch, outcome)
@@ -167,8 +127,7 @@ class Delivery(QuerySinks):
         if self.sinks:
             for name, table in bundle.pieces():
                 for sink in self.sinks.get(name, ()):
-                    if not (id(bundle) in self._handed_out and isinstance(sink, CallbackSink)):
-                        sink.write(epoch, table)
+                    sink.write(epoch, table)
 
     def close_files(self, epoch: int, now: float) -> None:
         """After an epoch, and while nothing comes: results that have waited long enough become files."""

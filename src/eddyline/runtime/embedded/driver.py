@@ -70,11 +70,6 @@ class EmbeddedDriver:
             before_finish: Called when a run ends, before everything is written.
         """
         self.pipeline = pipeline
-        self.pipeline.bundles = True
-        self.pipeline.handout.on_release = delivery.release
-        self.pipeline.handout.on_bundle = delivery.release_bundle
-        self.pipeline.handout.listens = delivery.listens
-        self.pipeline.on_part = self._write_part
         self.streams = {stream.name: stream for stream in job.streams}
         self.refreshing = EmbeddedRefreshing(pipeline, clock, checkpoint)
         self.readers: dict[str, StreamReader] = {}
@@ -252,7 +247,7 @@ class EmbeddedDriver:
         self._idle = self._idle_streams(started)
         announced, self._announced = tuple(self._announced), []
         marks = [perf_counter()]
-        outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced))
+        outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced), self._write_part)
         marks.append(perf_counter())
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, {name: self.pipeline.intakes[name].stream for name in outcome.dead})

@@ -17,6 +17,7 @@ from eddyline.language import Job
 from eddyline.model.schema import Table
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.driver import EmbeddedDriver
+from eddyline.runtime.engine.handout import PipelineHooks
 from eddyline.runtime.engine.pipeline import Pipeline
 
 
@@ -59,9 +60,9 @@ def opened(
         raise
 
 
-def new_pipeline(job: Job, saved: Saved | None, read: Callable[[Table], pa.Table]) -> Pipeline:
+def new_pipeline(job: Job, hooks: PipelineHooks, saved: Saved | None, read: Callable[[Table], pa.Table]) -> Pipeline:
     """The pipeline of a job, with its tables; those that a checkpoint has are filled from there later."""
-    pipeline = Pipeline(job.streams, job.settings)
+    pipeline = Pipeline(job.streams, job.settings, hooks=hooks)
     kept = {} if saved is None else saved.header.get("tables", {})
     for table in job.tables:
         pipeline.add_table(table, table.schema.arrow.empty_table() if table.name in kept else read(table))

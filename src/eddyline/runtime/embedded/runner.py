@@ -41,6 +41,7 @@ from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.epoch import results_of
+from eddyline.runtime.engine.handout import PipelineHooks
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.figures.report import Report
 from eddyline.runtime.front.runner import Handle, Observer
@@ -413,12 +414,13 @@ class EmbeddedRunner:
         Args:
             again: an earlier run has ended before its first checkpoint; what it has written is removed.
         """
-        pipeline = new_pipeline(self.job, saved, self._read)
-        sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         settings = self.job.settings
         folder = None if self._checkpoint is None else self._checkpoint.folder
         outbox = Outbox(settings.output_files, settings.output_seconds, folder, tuning=settings.tuning.output)
         delivery = Delivery(self._out, outbox)
+        hooks = PipelineHooks(listens=delivery.listens, bundles=True)
+        pipeline = new_pipeline(self.job, hooks, saved, self._read)
+        sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         if self._keep_results:
             delivery.kept_dead = {}
         driver = EmbeddedDriver(

@@ -44,9 +44,8 @@ def renumber(pipeline: Pipeline, supply: Supply, moved: Renumbering) -> None:
     """Give the map to new ids to everything that holds ids of a store, apart from the read positions in it."""
     holders: list[HoldsIds] = [
         supply.segments,
-        pipeline.handout,
         pipeline.planner,
-        *pipeline.groups.values(),
+        *pipeline.kinds.all,
     ]
     for holder in holders:
         holder.renumber(moved)

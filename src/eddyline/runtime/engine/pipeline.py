@@ -38,7 +38,7 @@ from eddyline.runtime.engine.derived import DerivedLevel, DerivedStreams, one_pe
 from eddyline.runtime.engine.epoch import Arrival, Epoch, Outcome, results_of
 from eddyline.runtime.engine.forgetting import close_gaps, make_room
 from eddyline.runtime.engine.gating import Gating
-from eddyline.runtime.engine.handout import HandOut
+from eddyline.runtime.engine.handout import HandOut, PipelineHooks
 from eddyline.runtime.engine.lateness import TimelineReader, late_letters
 from eddyline.runtime.engine.routes import Everything, Routes
 from eddyline.runtime.engine.spilling import Spilling
@@ -48,18 +48,19 @@ from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.triggers import PipelineTriggers
 from eddyline.runtime.engine.unit import Standing, Unit
 from eddyline.runtime.engine.units.kinds import Kinds
+from eddyline.runtime.figures.response import Responses
 from eddyline.runtime.planning.planner import Planner
 from eddyline.settings import Settings
 from eddyline.state.store import Store
 
 
 class Pipeline:
-    #: Whether results of filter queries stay together, many queries to a table; otherwise they are handed out one by
-    #: one.
-    bundles = False
-
     def __init__(
-        self, streams: Iterable[Stream], settings: Settings | None = None, routes: Routes | None = None
+        self,
+        streams: Iterable[Stream],
+        settings: Settings | None = None,
+        routes: Routes | None = None,
+        hooks: PipelineHooks | None = None,
     ) -> None:
         self.routes = routes or Everything()
         self.settings = settings or Settings()
@@ -70,10 +71,13 @@ class Pipeline:
         #: Queries that have been dropped and still have results to come.
         self.stopping: set[str] = set()
         self.issues = Issues()
-        self.handout = HandOut(self.issues, self.settings.tuning)
-        self.handout.leave = self._leave
-        #: Takes results of the epoch at hand before it is done; None: the outcome of the epoch holds all of them.
-        self.on_part: Callable[[Outcome], None] | None = None
+        self.derived = DerivedStreams(self)
+        hooks = hooks or PipelineHooks()
+        self.handout = HandOut(self.settings.tuning, hooks, self._leave, self.derived.whose, self.derived.feed_readers)
+        #: Whether results of filter queries stay together, many queries to a table; otherwise they are handed out one
+        #: by one.
+        self.bundles = hooks.bundles
+        self._on_part: Callable[[Outcome], None] | None = None
         self.supplies: dict[str, Supply] = {}
         #: By the streams that its units read.
         self.timelines: dict[frozenset[str], Timeline] = {}
@@ -87,9 +91,6 @@ class Pipeline:
         self.kinds = Kinds(self)
         self.versions = TableVersions(self)
         self.planner = Planner(self)
-        self.derived = DerivedStreams(self)
-        self.handout.whose = self.derived.whose
-        self.handout.feed_readers = self.derived.feed_readers
         self.spilling = Spilling(self)
         self.triggers = PipelineTriggers(self)
         for stream in sorted(streams, key=lambda s: s.position):
@@ -265,11 +266,18 @@ class Pipeline:
         group.config = replace(group.config, tree=tree, orders=group.config.orders if orders is None else orders)
         group.plant(tree)
         group.rebuild()
-        self.handout.changed(group)
+        for kind in self.kinds.all:
+            kind.replanted(group)
 
     # -- an epoch
 
-    def step(self, epoch: Epoch) -> Outcome:
+    def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:
+        """Work an epoch off.
+
+        Args:
+            on_part: Takes results before the epoch is done; None: the outcome holds all of them.
+        """
+        self._on_part = on_part
         apart = [
             unit for kind in self.kinds.all if not (self.bundles and kind.in_bundles) for unit in kind.units.values()
         ]
@@ -309,7 +317,8 @@ class Pipeline:
             for name in passed:
                 self.drop_query(name)
                 outcome.gone.append(name)
-        self._note_waiting()
+        if self.handout.responses is not None:
+            self._note_waiting(self.handout.responses)
         self.epochs += 1
         if any(supply.state.store.dropped for supply in self.supplies.values()):
             close_gaps(self)
@@ -329,17 +338,18 @@ class Pipeline:
         timeline.step(mine, closing, outcome, partial(self._note_peak, self._held, worked_on))
         self._held.count(worked_on)
 
-    def _leave(self, outcome: Outcome) -> int:
-        """Results that no other query reads leave the outcome; how many rows they have."""
-        if self.on_part is None:
+    def _leave(self, outcome: Outcome, names: Iterable[str] | None) -> int:
+        """Results of some queries and all bundles leave the outcome; how many rows they have. Without names these are
+        all queries whose results no other query reads."""
+        if self._on_part is None:
             return 0
-        makers = {*chain(*self.derived.makers.values())}
-        leaving = Outcome(
-            {name: tables for name, tables in outcome.results.items() if tables and results_of(name) not in makers}
-        )
+        if names is None:
+            makers = {*chain(*self.derived.makers.values())}
+            names = [name for name in outcome.results if results_of(name) not in makers]
+        leaving = Outcome({name: tables for name in names if (tables := outcome.results[name])})
         leaving.bundles, outcome.bundles = outcome.bundles, []
         outcome.results |= {name: [] for name in leaving.results}
-        self.on_part(leaving)
+        self._on_part(leaving)
         tables = [*chain(*leaving.results.values()), *(bundle.table for bundle in leaving.bundles)]
         return sum(len(table) for table in tables)
 
@@ -389,7 +399,8 @@ class Pipeline:
         else:
             self.pass_on(name, chunk, taken.census, fronts)
         intake.closed = intake.closed or arrival.closed
-        self.handout.arrived(name, intake.arrived)
+        if self.handout.responses is not None:
+            self.handout.responses.arrived(name, intake.arrived)
 
     def pass_on(
         self, name: str, chunk: Waiting | None, census: Census | None, fronts: Mapping[str, int | None]
@@ -416,7 +427,7 @@ class Pipeline:
             timeline.frontier, [query for query in self.queries.values() if query.unit.streams == streams]
         )
 
-    def _note_waiting(self) -> None:
+    def _note_waiting(self, responses: Responses) -> None:
         """Arrival times of rows that wait no longer are forgotten."""
         queues: dict[str, list[Sequence[Waiting]]] = {name: [] for name in self.intakes}
         for name, gate in self.gating.gates.items():
@@ -425,9 +436,8 @@ class Pipeline:
             for name, queue in timeline.queues.items():
                 queues[name].append(queue.chunks)
         for name, intake in self.intakes.items():
-            self.handout.waits(
-                name, min((chunk.first for held in queues[name] for chunk in held), default=intake.arrived)
-            )
+            lowest = min((chunk.first for held in queues[name] for chunk in held), default=intake.arrived)
+            responses.forget(name, lowest)
 
     @property
     def waiting(self) -> int:

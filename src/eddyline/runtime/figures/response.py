@@ -169,6 +169,8 @@ class SlotTimes:
 class Responses:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        #: Whether the work of joins moves the clock: `worked` is called then.
+        self.is_virtual = isinstance(clock, VirtualClock)
         self.queries: dict[str, Times] = {}
         #: By unit of filters.
         self._filters: dict[str, SlotTimes] = {}

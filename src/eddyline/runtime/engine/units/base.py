@@ -17,6 +17,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.operators.join.group import JoinGroup
 from eddyline.runtime.engine.unit import EpochEnd, Standing, Unit
+from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
@@ -72,6 +73,12 @@ class QueryKind(ABC, Generic[U]):
 
     def load_table(self, table: str) -> None:
         """The rows of a table are others: queries that read it read it anew."""
+
+    def replanted(self, group: JoinGroup) -> None:
+        """The tree of a join is another."""
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        """The rows of a store have new ids."""
 
     def before_drop(self, query: str) -> None:
         """A query of any kind is about to stop or to go."""

@@ -165,7 +165,7 @@ class CopyKind(QueryKind[CopyUnit]):
         original.query, original.name, original.results = heir.standing.query, heir.standing.name, heir.standing.results
         unit.members[original.name] = original
         self.pipeline.queries[original.name] = original
-        self.pipeline.handout.changed(unit.group)
+        unit.results.changed()
         for other in others:
             other.original = original.name
 

@@ -45,7 +45,9 @@ from eddyline.runtime.engine.standing.forms import standing_query
 from eddyline.runtime.engine.standing.query import Registration, StandingQuery
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind
+from eddyline.runtime.engine.units.join_results import JoinResults
 from eddyline.state.columns import Ints
+from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
     from eddyline.operators.join.punctuations.propagation import Homes
@@ -60,6 +62,7 @@ class JoinUnit:
         self.streams = frozenset(lowered.seats[position].source for position in lowered.moving)
         self.group = group
         self.members: dict[str, StandingQuery] = {}
+        self.results = JoinResults(group, self.members, kind.pipeline.handout, kind.pipeline.issues)
         #: References whose window counts rows per partition.
         self.partitions = judging(group, lowered.windows)
         self._run, self._version = uuid4().hex[:8], 0
@@ -71,7 +74,8 @@ class JoinUnit:
     def leave(self, name: str) -> None:
         standing = self.members.pop(name)
         self.group.leave(standing.slot)
-        self.kind.pipeline.handout.dropped(standing)
+        self.results.changed()
+        self.kind.pipeline.handout.dropped(standing.query)
         if not self.members:
             self.group.close()
             for partition in self.partitions:
@@ -93,9 +97,7 @@ class JoinUnit:
         for partition in self.partitions:
             source = partition.base.port.source
             partition.see(part.tables.get(source), part.ranks.get(source), part.span, part.fresh.get(source, (0, 0)))
-        return self.kind.pipeline.handout.deliver(
-            self.group, self.members, JoinSlice(part.fresh, rows_seen), part.span, outcome
-        )
+        return self.results.deliver(JoinSlice(part.fresh, rows_seen), part.span, outcome)
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         for query in self.members.values():
@@ -130,7 +132,7 @@ class JoinUnit:
         return all(query.advances_within and query.propagation is None for query in self.members.values())
 
     def in_portions(self, rows: int) -> bool:
-        return self.kind.pipeline.handout.by_strips({self.group: self.members}, rows)
+        return self.results.is_scheduled(rows)
 
     # -- snapshots and figures
 
@@ -222,6 +224,16 @@ class JoinKind(QueryKind[JoinUnit]):
     def serves(self, query: BoundQuery, start: int) -> bool:
         return True
 
+    def replanted(self, group: JoinGroup) -> None:
+        for unit in self.units.values():
+            if unit.group is group:
+                unit.results.changed()
+
+    def renumber(self, old_to_new: Renumbering) -> None:
+        for unit in self.units.values():
+            unit.results.renumber(old_to_new)
+            unit.group.renumber(old_to_new)
+
     @classmethod
     def block_content(cls, query: str, state: Mapping[str, Any], block: str) -> str | None:
         for held, what in ((state, "groups"), (state.get("ranked") or {}, "ranked groups")):
@@ -264,7 +276,7 @@ class JoinKind(QueryKind[JoinUnit]):
         self._load_tables(group)
         unit.members[query.name] = standing
         standing.crowd.tell = self.pipeline.handout.crowds.append
-        self.pipeline.handout.changed(group)
+        unit.results.changed()
         return standing
 
     def lowered(self, query: BoundQuery) -> Lowered:

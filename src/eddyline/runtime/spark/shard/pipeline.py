@@ -345,13 +345,12 @@ class ShardPipeline:
         return found
 
     def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:
-        self.pipeline.on_part = on_part
         for name in epoch.arrivals:
             # A stream that ended with an earlier bounded run speaks again.
             self.pipeline.intakes[name].closed = False
         units = units_of(self.pipeline)
         before = _counts(units), operators(self.pipeline, units), dict(self.pipeline.issues.counts)
-        outcome = self.pipeline.step(epoch)
+        outcome = self.pipeline.step(epoch, on_part)
         self.asked.answer(epoch.closing, outcome)
         if outcome.gone:
             self._forget_moves()
