@@ -84,12 +84,14 @@ class JoinResults:
         if reads is not None:
             strands = [map(methodcaller("only", reads), strand) for strand in strands]
         whole = not all(query.takes_parts for query in self.members.values())
+        feeding = [query for query in self.members.values() if query.query.feeds is not None]
         for rows in in_pieces(strands, ranks, self.tuning.results_held, whole, self.handout.under_way):
             self._worked()
             for query in self.members.values():
                 self._hand(query, rows, outcome)
             made += len(rows)
-            self.handout.feed_readers(self.members.values(), int(rows.clock[-1]), outcome)
+            if feeding:
+                self.handout.feed_readers(feeding, int(rows.clock[-1]), outcome)
             self.handout.part_with(outcome)
         self._worked()
         return made
