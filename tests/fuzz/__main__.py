@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import importlib.util
 import os
 import random
@@ -135,8 +134,12 @@ def _child(name: str, seconds: int) -> None:
     import atheris
 
     # Numba cannot compile what is instrumented: kernels, and what imports them, are loaded before.
-    for module in ("kernels.text", "kernels.json_text", "kernels.form_texts", "operators.evaluate", "state.columns"):
-        importlib.import_module(f"eddyline.{module}")
+    import eddyline.kernels.texts.form_texts
+    import eddyline.kernels.texts.json_text
+    import eddyline.kernels.texts.text
+    import eddyline.operators.expressions.evaluate
+    import eddyline.state.columns  # noqa: F401
+
     with atheris.instrument_imports(include=["eddyline.connectors"], enable_loader_override=False):
         from tests.fuzz.targets import TARGETS
     words = Path(folder) / "words"
