@@ -37,13 +37,15 @@ CREATE QUERY per_second AS SELECT date_trunc('second', ts) AS second, COUNT(*) A
 CREATE QUERY changes AS SELECT k, COUNT(*) AS n FROM a [RANGE 20 MILLISECONDS] GROUP BY k;
 """
 ROWS = 10
+#: Versions of state that Spark keeps; its default is 100.
+KEPT = 40
 #: Batches after which Spark's own lists (progress, jobs, stages, SQL executions, versions of state) are full: the
-#: longest has 100 entries.
-FULL = 100
+#: longest has 64 entries.
+FULL = 64
 #: The heap at rest after the last batch, by that after the first `FULL` batches.
 HEAP = 1.1
-#: Files of a checkpoint at rest: Spark keeps a hundred batches of offsets and commits, and as many changes of state.
-FILES = 2200
+#: Files of a checkpoint at rest: offsets and commits of the batches that Spark keeps, and as many changes of state.
+FILES = 22 * KEPT
 
 
 @dataclass
@@ -186,9 +188,16 @@ def check_memory(found: Measured, driver: SparkDriver) -> None:
     assert figures["epoch_times"]["count"] == figures["epochs"]
 
 
-def test_two_hundred_micro_batches(spark, tmp_path: Path) -> None:
-    write_files(tmp_path / "a", [f"{number:05d}.parquet" for number in range(200)], ROWS)
-    found, driver = grown(spark, tmp_path, 200)
+@pytest.fixture(autouse=True)
+def few_versions(spark):
+    spark.conf.set("spark.sql.streaming.minBatchesToRetain", str(KEPT))
+    yield
+    spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
+
+
+def test_a_hundred_micro_batches(spark, tmp_path: Path) -> None:
+    write_files(tmp_path / "a", [f"{number:05d}.parquet" for number in range(110)], ROWS)
+    found, driver = grown(spark, tmp_path, 110)
     check_memory(found, driver)
 
 
