@@ -140,13 +140,13 @@ FEATURES = {
     "ranking": Feature(
         (
             "operators/ranking",
-            "runtime/engine/standing/ranked.py",
-            "runtime/engine/standing/ranked_state.py",
-            "runtime/engine/standing/ranked_living.py",
-            "runtime/engine/standing/followed.py",
+            "runtime/engine/registered/ranked.py",
+            "runtime/engine/registered/ranked_state.py",
+            "runtime/engine/registered/ranked_living.py",
+            "runtime/engine/registered/followed.py",
         ),
         {
-            "runtime/engine/standing/forms.py": (
+            "runtime/engine/registered/forms.py": (
                 "(lambda query: query.living is not None and query.ranking",
                 "(lambda query: query.ranking is not None",
                 "(lambda query: query.followed",

@@ -283,9 +283,9 @@ def most_groups() -> None:
                     session.request(["a, b, total FROM t", *(f"{key}, total FROM t" for key in "ab" * 4)])
                 groups = len(session.request("a, b, total FROM t"))
                 shares[values] = groups / window
-                standing = session.pipeline.kinds.templates.unit("t").standing
-                if standing.precomputed is not None:
-                    stands[values] = standing.precomputed.stands
+                registered = session.pipeline.kinds.templates.unit("t").registered
+                if registered.precomputed is not None:
+                    stands[values] = registered.precomputed.stands
                 return process_time() - began
 
         found = _in_turns([True, False], run, 3)
@@ -305,7 +305,7 @@ def moved() -> None:
             random = np.random.default_rng(22)
             _push(session, random, 0, 20_000, 512)
             session.step()
-            adjustment = session.pipeline.kinds.templates.unit("t").standing.adjustment
+            adjustment = session.pipeline.kinds.templates.unit("t").registered.adjustment
             counts = []
             at = 20_000
             for weights in ((0.7, 0.2, 0.1), (0.1, 0.2, 0.7)):

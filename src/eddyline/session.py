@@ -285,7 +285,7 @@ class Session:
         declared = request_stream(stream, self.job.catalog.template(template), named, None)
         self.job.catalog.add(declared)
         self._runner.declare(stream, given)
-        self._statements.stand(declared.as_query)
+        self._statements.register_request_unit(declared.as_query)
         return Query(self, name, self._runner.handles[name])
 
     def request(

@@ -34,7 +34,7 @@ def test_asked_pairs_are_those_of_three_loops(rows: int, values: int, asks: bool
     third_keys, third_dead = combined(parts), rng.integers(0, 100, 30)
     third = (asks, np.array([True, False]), *chains(third_keys), third_keys, third_dead, 0, 0, 20)
     hashes = combined([np.ascontiguousarray(column) for column in asking_near.T])
-    found = waking.asked_pairs((hashes, asking_far[:, 0].copy(), asking_near, asking_far), near, far, third, low)
+    found = waking.demanded_pairs((hashes, asking_far[:, 0].copy(), asking_near, asking_far), near, far, third, low)
 
     def held(i: int, j: int, clock: int) -> bool:
         return bool(((parts[0] == near[11][i, 0]) & (parts[1] == far[11][j, 1]) & (third_dead >= clock - 20)).any())

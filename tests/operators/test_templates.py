@@ -54,7 +54,7 @@ class Engine:
         self.intake = Intake(stream)
         self.waiting = WaitingRows(stream)
         price = TemplatePrice(len(keys), template.bits, SHIPPED_INDEX, tuning)
-        self.standing = RegisteredTemplate(
+        self.registered = RegisteredTemplate(
             template, keys, aggregates, lowered.filters[0], self.stream, LONG_AGO, price, Issues(), tuning=tuning
         )
         self.rows: list[Row] = []
@@ -75,17 +75,17 @@ class Engine:
         for values in plain_rows([released.table]):
             self.rows.append(Row("s0", values, values["ts"], len(self.rows), len(self.rows), 0))  # type: ignore[arg-type]
         self.stream.purge(reader, self.frontier, self.seen)
-        self.standing.after_epoch()
+        self.registered.after_epoch()
 
 
-def answered(standing: RegisteredTemplate, requests: Requests, rng: Random) -> pa.Table:
+def answered(registered: RegisteredTemplate, requests: Requests, rng: Random) -> pa.Table:
     """The answers; sometimes merged from those of two holders, each with some of the rows."""
-    whole = standing.answer(requests)
+    whole = registered.answer(requests)
     if rng.random() < 0.6:
         return whole
-    request, ids = standing._found(requests)
+    request, ids = registered._found(requests)
     mine = np.array([rng.random() < 0.5 for _ in range(int(ids.max(initial=0)) + 1)], np.bool_)[ids]
-    answering = standing.answering
+    answering = registered.answering
     parts = [answering.parts(requests, request[m], ids[m], Issues()) for m in (mine, ~mine)]
     return answering.merged(parts, Issues())
 
@@ -101,13 +101,13 @@ def check(
         engine.step(rows)
         if engine.frontier is None:
             continue
-        engine.standing.batched = rng.random() < 0.6
+        engine.registered.batched = rng.random() < 0.6
         if (
             rng.random() < 0.2
-            and engine.standing.index is not None
-            and isinstance(engine.standing.index.addressing, Fields)
+            and engine.registered.index is not None
+            and isinstance(engine.registered.index.addressing, Fields)
         ):
-            engine.standing.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
+            engine.registered.index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in engine.template.keys)))
         oldest = engine.frontier - 1 - case.history
         instants = (
             [rng.randint(oldest, engine.frontier - 1) for _ in requests]
@@ -115,8 +115,8 @@ def check(
             else [engine.frontier - 1] * asks
         )
         found = answered(
-            engine.standing,
-            of_requests(engine.template, job.requests, instants, engine.standing.tuning.most_probes),
+            engine.registered,
+            of_requests(engine.template, job.requests, instants, engine.registered.tuning.most_probes),
             rng,
         )
         for number, ((ask, text), instant) in enumerate(zip(requests, instants, strict=True)):
@@ -126,7 +126,7 @@ def check(
             assert given == right, f"{text} at {instant}\n{case.statements()}\n{case!r}"
             compared += 1
     if paths is not None:
-        paths.update(engine.standing.paths)
+        paths.update(engine.registered.paths)
     return compared
 
 
@@ -193,7 +193,7 @@ def test_requests_for_the_whole_window_are_answered_from_groups() -> None:
             mine = [v for k, t, v, ts in rows if k == 2 and t == row["t"] and now - 999_000_000 <= ts <= now]
             there = [v for v in mine if v is not None]
             assert (row["n"], row["total"], row["mean"]) == (len(mine), sum(there), sum(there) / len(there))
-    assert session.pipeline.kinds.one(TemplateKind).unit("x").standing.paths["groups"] > 5
+    assert session.pipeline.kinds.one(TemplateKind).unit("x").registered.paths["groups"] > 5
 
 
 def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
@@ -203,9 +203,9 @@ def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
         "CREATE STREAM s0 (k INT, v INT, ts TIMESTAMP) WITH (time = 'ts');"
         "CREATE TEMPLATE t AS SELECT k, SUM(v) AS total FROM s0 [RANGE 100 SECONDS] GROUP BY k;"
     )
-    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
+    registered = session.pipeline.kinds.one(TemplateKind).unit("t").registered
     called: list[str] = []
-    before = standing.nbytes
+    before = registered.nbytes
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         of = str(frame.f_globals.get("__name__"))
@@ -222,7 +222,7 @@ def test_a_template_that_is_not_asked_costs_two_calls_per_epoch() -> None:
         sys.setprofile(None)
         in_epoch = [name for name in called if ".nbytes" not in name]
         assert in_epoch == ["RegisteredTemplate.after_epoch", "Adjustment.after_epoch"], called
-    assert standing.nbytes == before and standing.visits.rows == 0 and standing.stream.store.live < 300
+    assert registered.nbytes == before and registered.visits.rows == 0 and registered.stream.store.live < 300
 
 
 def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
@@ -232,14 +232,14 @@ def test_values_are_counted_again_when_a_quarter_of_the_rows_is_new() -> None:
     )
     session = Session()
     session.execute(text)
-    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
+    registered = session.pipeline.kinds.one(TemplateKind).unit("t").registered
     for number in range(400):
         session.push("s0", [(number % 7, number * 1_000_000)])
         session.step()
         session.request("n FROM t WHERE k = 1 GROUP BY ()")
     # Twice as many rows are three quarters more: about three counts per doubling.
-    assert 10 <= standing.adjustment.counted <= 40
-    assert standing.adjustment.values(standing.rows) == [7]
+    assert 10 <= registered.adjustment.counted <= 40
+    assert registered.adjustment.values(registered.rows) == [7]
 
 
 @pytest.mark.parametrize(("values", "codes"), [(40, 8192), (100_000, 8192), (100_000, 100)])
@@ -253,7 +253,7 @@ def test_ranges_use_the_index(values: int, codes: int) -> None:
     )
     rows = [(rng.randrange(values), rng.randrange(9), number * 1_000_000) for number in range(8 * 1024 + 100)]
     session.push("s0", rows)
-    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
+    registered = session.pipeline.kinds.one(TemplateKind).unit("t").registered
     # The first request builds the blocks for ranges.
     session.request("n FROM t WHERE k > 0 GROUP BY ()")
     low, high = values // 2, values // 2 + values // 20
@@ -263,10 +263,10 @@ def test_ranges_use_the_index(values: int, codes: int) -> None:
         (f"k BETWEEN {low} AND {high} AND j <> 4", lambda k, j: low <= k <= high and j != 4),
         (f"k > {high} AND k < {low}", lambda k, j: False),
     ):
-        before = standing.visits.rows
+        before = registered.visits.rows
         found = session.request(f"n FROM t WHERE {where} GROUP BY ()").to_pylist()[0]["n"]
         assert found == sum(holds(k, j) for k, j, _ in rows[:-1]), where
-        assert standing.visits.rows - before < len(rows) * 0.2, where
+        assert registered.visits.rows - before < len(rows) * 0.2, where
 
 
 def test_the_index_follows_what_is_asked_for() -> None:
@@ -280,7 +280,7 @@ def test_the_index_follows_what_is_asked_for() -> None:
     rows = [(rng.randrange(900), rng.randrange(900), number * 1_000_000) for number in range(40_000)]
     session.push("s0", rows)
     session.step()
-    standing = session.pipeline.kinds.one(TemplateKind).unit("t").standing
+    registered = session.pipeline.kinds.one(TemplateKind).unit("t").registered
     second = len(rows)
     for column, epochs in ((1, 8), (0, 24)):
         for _ in range(epochs):
@@ -297,8 +297,8 @@ def test_the_index_follows_what_is_asked_for() -> None:
             second += 2
             session.push("s0", [(0, 0, second * 1_000_000)])
             session.step()
-        bits = standing.address_bits
+        bits = registered.address_bits
         assert bits is not None and bits[column] > bits[1 - column] + 3, (column, bits)
-    assert standing.adjustment.changes >= 2
+    assert registered.adjustment.changes >= 2
     # Blocks of earlier configurations are rebuilt a few at a time.
-    assert standing.index is not None and len(standing.index.stale()) < len(standing.index.blocks)
+    assert registered.index is not None and len(registered.index.stale()) < len(registered.index.blocks)

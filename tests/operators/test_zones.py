@@ -73,19 +73,19 @@ def test_worth_starts_at_a_quarter_stops_below_a_tenth_and_pauses() -> None:
     worth = Worth(ZoneTuning(), is_open=True)
     looks = []
     for epoch in range(100):
-        if worth.asks(epoch):
+        if worth.is_worth(epoch):
             looks.append(epoch)
             worth.note(100.0, 20.0)
     assert looks == [0, 1, 3, 7, 15, 31, 63]
-    assert worth.asks(127)
+    assert worth.is_worth(127)
     worth.note(100.0, 26.0)
     assert worth.is_on
     for epoch, saved in ((128, 11.0), (129, 9.0)):
-        assert worth.asks(epoch)
+        assert worth.is_worth(epoch)
         worth.note(100.0, saved)
-    assert not worth.asks(130) or worth.switches == 2
+    assert not worth.is_worth(130) or worth.switches == 2
     assert worth.switches == 2 and not worth.is_on
-    assert Worth(ZoneTuning(), is_open=False).asks(5)
+    assert Worth(ZoneTuning(), is_open=False).is_worth(5)
 
 
 @pytest.mark.parametrize("where", ["a.x < b.x + 2147483000", "a.x * 3 < b.x", "a.x > b.x - 2147483000"])

@@ -22,8 +22,8 @@ from eddyline import Session
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.runtime.engine import forgetting
-from eddyline.runtime.engine.standing.aggregate import AggregateQuery
-from eddyline.runtime.engine.standing.query import SelectQuery, StandingQuery
+from eddyline.runtime.engine.registered.aggregate import AggregateQuery
+from eddyline.runtime.engine.registered.query import RegisteredQuery, SelectQuery
 from eddyline.runtime.engine.units.join_results import JoinResults
 from eddyline.settings import Settings
 from eddyline.state.columns import Ints
@@ -67,7 +67,7 @@ class Forgetful:
         self.monkeypatch.setattr(JoinResults, "_reads", lambda results: None if self.is_first else reads(results))
 
     def _noting(self, accept: Callable[..., list[object]]) -> Callable[..., list[object]]:
-        def noted(query: StandingQuery, rows: Combinations, issues: Issues) -> list[object]:
+        def noted(query: RegisteredQuery, rows: Combinations, issues: Issues) -> list[object]:
             mine = query.mine(rows)
             for position, ids in mine.ids.items():
                 base = query.group.bases[position]

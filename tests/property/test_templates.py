@@ -178,7 +178,7 @@ def compare_with_table(session: Session, case: TemplateCase, table: dict[str, ob
 
 def migrate(rng: Random, session: Session) -> None:
     """Let the index of the template go to another configuration, now."""
-    index = session.pipeline.kinds.one(TemplateKind).unit("t").standing.index
+    index = session.pipeline.kinds.one(TemplateKind).unit("t").registered.index
     if index is not None and isinstance(index.addressing, Fields):
         index.reconfigure(Fields(tuple(rng.randint(0, 3) for _ in index.addressing.bits)))
 

@@ -49,8 +49,8 @@ def alone(epochs: list[dict[str, pa.Table]]) -> list[dict]:
 
 
 def copies(session: Session) -> dict[str, str]:
-    standing = session.pipeline.queries.items()
-    return {name: found.copy_unit.original for name, found in standing if isinstance(found, CopiedQuery)}
+    registered = session.pipeline.queries.items()
+    return {name: found.copy_unit.original for name, found in registered if isinstance(found, CopiedQuery)}
 
 
 @pytest.mark.parametrize("dropped", ["t", "r", None])

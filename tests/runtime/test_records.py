@@ -14,7 +14,7 @@ import pytest
 from eddyline import Session
 from eddyline.language import bind_script
 from eddyline.model.records.records import AFTER_ALL, BEFORE_ALL, Records
-from eddyline.operators.stream.record_queue import RecordQueue, standing
+from eddyline.operators.stream.record_queue import RecordQueue, rows_before
 from eddyline.runtime.engine.epoch import Arrival, Epoch
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.records.kinds import ALLOWED, Splitting
@@ -204,7 +204,7 @@ def test_places_among_rows_against_sorting() -> None:
             pa.table({"x": [0] * len(places)}),
         )
         ts, number = np.array([r[0] for r in rows], np.int64), np.array([r[1] for r in rows], np.int64)
-        found = standing(records, ts, number)
+        found = rows_before(records, ts, number)
         assert found.tolist() == [sum(row < place for row in rows) for place in places]
         stream = bind_script("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts')").streams[0]
         queue = RecordQueue(stream)

@@ -188,12 +188,12 @@ def test_a_restart_keeps_rows_and_the_index(tmp_path: Path) -> None:
     unit = first.pipeline.kinds.one(TemplateKind).unit("traffic")
     from eddyline.operators.template.blocks import Fields
 
-    assert unit.standing.index is not None
-    unit.standing.index.reconfigure(Fields((3,)))
+    assert unit.registered.index is not None
+    unit.registered.index.reconfigure(Fields((3,)))
     first.stop()
     second = opened(checkpoint=str(tmp_path / "state"))
     assert second.request("n FROM traffic GROUP BY ()").to_pylist()[0]["n"] == 3
-    assert second.pipeline.kinds.one(TemplateKind).unit("traffic").standing.address_bits == (3,)
+    assert second.pipeline.kinds.one(TemplateKind).unit("traffic").registered.address_bits == (3,)
 
 
 def test_rows_at_the_far_edge_of_the_window_are_kept() -> None:

@@ -159,7 +159,7 @@ def tuning(requests: int = 200_000, at_once: int = 2_000) -> Iterator[Line]:
         for _ in range(6):
             running.turn(stages[0], at_once)
         # The fixed one has seen the first stage, and stays as it is.
-        running.standing.tuned = contender == "tuned"
+        running.registered.tuned = contender == "tuned"
         running.building, running.rebuilding, visited, cpu, finding = 0.0, 0.0, 0.0, 0.0, 0.0
         running.epochs = []
         per_stage = []
@@ -175,7 +175,7 @@ def tuning(requests: int = 200_000, at_once: int = 2_000) -> Iterator[Line]:
         yield {
             "figure": "22.4", "contender": contender, "index": index, "visited": round(visited / (3 * requests), 5), "cpu": round(cpu, 3),
             "stages": per_stage, "finding": round(finding, 3), "rebuilding_share": round(running.rebuilding / cpu, 4),
-            "building_share": round(running.building / cpu, 4), "changes": running.standing.adjustment.changes,
+            "building_share": round(running.building / cpu, 4), "changes": running.registered.adjustment.changes,
             "p99_to_median": [round(float(np.percentile(times, 99) / np.median(times)), 2) for times in share],
         }  # fmt: skip
     tuned, not_tuned = found["tuned"], found["fixed"]

@@ -59,18 +59,18 @@ class Running:
         self._measure()
 
     @property
-    def standing(self) -> RegisteredTemplate:
-        return self.session.pipeline.kinds.templates.unit("t").standing
+    def registered(self) -> RegisteredTemplate:
+        return self.session.pipeline.kinds.templates.unit("t").registered
 
     def _measure(self) -> None:
         """Time the finding of rows, the building of blocks, and of these the rebuilding after a change, inside of what
         the session does."""
         found, built, rebuilt = RegisteredTemplate._found, Imp._build, Imp.rebuild
-        standing, index = self.standing, self.standing.index
+        registered, index = self.registered, self.registered.index
 
         def find(requests: object) -> object:
             began = process_time()
-            pairs = found(standing, requests)  # type: ignore[arg-type]
+            pairs = found(registered, requests)  # type: ignore[arg-type]
             self.finding += process_time() - began
             return pairs
 
@@ -84,7 +84,7 @@ class Running:
             rebuilt(index, first)  # type: ignore[arg-type]
             self.rebuilding += process_time() - began
 
-        standing._found = find  # type: ignore[method-assign, assignment]
+        registered._found = find  # type: ignore[method-assign, assignment]
         if index is not None:
             index._build = build  # type: ignore[method-assign]
             index.rebuild = rebuild  # type: ignore[method-assign]
@@ -122,13 +122,13 @@ class Running:
             # Requests come in time order: later ones ask for a later instant.
             self.rows(3)
         self.asked = True
-        before, finding, answered = self.standing.visits.rows, self.finding, self.standing.answered
+        before, finding, answered = self.registered.visits.rows, self.finding, self.registered.answered
         asked = self.requests(statistics, count)
         # One request more moves the time of the stream of requests.
         self.session.push("q", self._tick())
         cpu = self.step()
-        assert self.standing.answered - answered >= asked
-        visited = (self.standing.visits.rows - before) / (asked * self.window)
+        assert self.registered.answered - answered >= asked
+        visited = (self.registered.visits.rows - before) / (asked * self.window)
         return Cost(asked, visited, cpu, self.finding - finding)
 
     def turn(self, statistics: dict[str, float], count: int) -> Cost:
@@ -136,11 +136,11 @@ class Running:
         epoch."""
         instants = np.arange(self.at, self.at + count)
         self.rows(count)
-        before, finding, answered = self.standing.visits.rows, self.finding, self.standing.answered
+        before, finding, answered = self.registered.visits.rows, self.finding, self.registered.answered
         self.requests(statistics, count, instants)
         cpu = self.step()
-        asked = self.standing.answered - answered
-        visited = (self.standing.visits.rows - before) / (max(asked, 1) * self.window)
+        asked = self.registered.answered - answered
+        visited = (self.registered.visits.rows - before) / (max(asked, 1) * self.window)
         return Cost(asked, visited, cpu, self.finding - finding)
 
     def _tick(self) -> pa.Table:

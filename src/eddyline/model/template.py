@@ -33,7 +33,7 @@ def window_size(window: Range | Rows) -> int:
 
 @dataclass(frozen=True)
 class Template:
-    """A standing group-by. `query` is its SELECT, bound."""
+    """A registered group-by. `query` is its SELECT, bound."""
 
     name: str
     query: BoundQuery

@@ -1,9 +1,9 @@
 """Whether zones are worth comparing, per step of a join or per filter.
 
-Answer   `asks` tells whether to compare stretches now; `note` takes what that saved, against the work without it.
+Answer   `is_worth` tells whether to compare stretches now; `note` takes what that saved, against the work without it.
 
-             asking ──less than 10 % of the work saved──► not asking; another look after 1, 2, 4 … 64 epochs
-                    ◄──at least 25 %──
+             comparing ──less than 10 % of the work saved──► not comparing; another look after 1, 2, 4 … 64 epochs
+                       ◄──at least 25 %──
 
 State    Whether to compare, work and savings of this epoch, when to try again.
 Limits   Work is counted and weighed with fixed costs: no clock is read, so that a run repeats its decisions.
@@ -19,7 +19,7 @@ from eddyline.tuning import ZoneTuning
 @dataclass(slots=True)
 class Worth:
     tuning: ZoneTuning
-    #: `heralds = auto`: zones are asked while that saves work; otherwise they are always asked.
+    #: `heralds = auto`: zones are compared while that saves work; otherwise they are always compared.
     is_open: bool
     is_on: bool = False
     switches: int = 0
@@ -29,7 +29,7 @@ class Worth:
     _pause: int = 0
     _next: int = 0
 
-    def asks(self, epoch: int) -> bool:
+    def is_worth(self, epoch: int) -> bool:
         if not self.is_open:
             return True
         if epoch != self._epoch:

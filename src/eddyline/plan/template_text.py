@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from eddyline.operators.template.registered import RegisteredTemplate
 
 
-def template_text(template: Template, standing: RegisteredTemplate | None = None) -> str:
+def template_text(template: Template, registered: RegisteredTemplate | None = None) -> str:
     lines = [
         f"template: {template.name}",
         f"stream: {template.source} [{template.window}]",
@@ -30,19 +30,19 @@ def template_text(template: Template, standing: RegisteredTemplate | None = None
         f"history: {span_text(template.history) if template.history else 'none'}",
         f"index: {template.index}, {template.bits} bits",
     ]
-    if standing is not None:
-        lines += _measured(template, standing)
+    if registered is not None:
+        lines += _measured(template, registered)
     return "\n".join(lines)
 
 
-def _measured(template: Template, standing: RegisteredTemplate) -> list[str]:
-    lines = [f"rows kept: {standing.stream.store.live}"]
-    index, shared = standing.index, standing.address_bits
+def _measured(template: Template, registered: RegisteredTemplate) -> list[str]:
+    lines = [f"rows kept: {registered.stream.store.live}"]
+    index, shared = registered.index, registered.address_bits
     if index is not None and shared is not None:
         shares = ", ".join(f"{key.name} {bits}" for key, bits in zip(template.keys, shared, strict=True))
         lines.append(f"address bits: {shares}; {len(index.blocks)} blocks, {len(index.stale())} to rebuild")
     names = [key.name for key in template.keys]
-    for pattern, count in sorted(standing.adjustment.counts.items()):
+    for pattern, count in sorted(registered.adjustment.counts.items()):
         fixed = ", ".join(name for column, name in enumerate(names) if pattern >> column & 1) or "nothing"
         lines.append(f"asked: {count:.0f} times with {fixed} fixed")
     return lines

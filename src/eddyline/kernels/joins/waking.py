@@ -1,15 +1,15 @@
-"""From rows that ask to the pairs of two stores that they ask for, without writing down what lies between.
+"""From new opposite rows to the pairs of two stores that they demand, without writing down what lies between.
 
-Answer   For each asking row: the pairs of a *near* and a *far* row that have its keys, agree with each other, lived
+Answer   For each opposite row: the pairs of a *near* and a *far* row that have its keys, agree with each other, lived
          together, are not dead, and whose own key a third store holds.
 
-                      ┌─► near chain ─► a small table by the key that near and far share
-             asking ──┤                            │
-                      └─► far chain  ─────────────►┴─► alive together? ─► held by the third? ─► (near, far)
+                          ┌─► near chain ─► a small table by the key that near and far share
+             opposite ────┤                            │
+                          └─► far chain  ─────────────►┴─► alive together? ─► held by the third? ─► (near, far)
 
-State    The table, made once for all asking rows with one near key.
+State    The table, made once for all opposite rows with one near key.
 Limits   Both stores are in time order. Keys are given as columns of 64-bit integers and are compared as such, not by
-         their hash. A pair that two rows ask for comes twice.
+         their hash. A pair that two rows demand comes twice.
 """
 
 from __future__ import annotations
@@ -71,22 +71,22 @@ def _fill(slots, rows, links, key, parts, o, near):
 
 
 @njit(cache=True, nogil=True)
-def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slots, rows, links):
+def _pairs_into(nears, fars, n, at, sequence, opposite, near, far, third, low, slots, rows, links):
     """Go on from place `at` of the sequence; stops before a row whose pairs do not fit, having undone what it wrote of
     them."""
-    near_hashes, far_hashes, near_keys, far_keys = asking
+    near_hashes, far_hashes, near_keys, far_keys = opposite
     _, _, _, near_ts, near_base, near_first, _, near_dead, _, _, near_joint, near_third = near
     heads, back, keys, far_ts, far_base, far_first, floor, far_dead, own, spread, far_joint, far_third = far
-    asks, from_near, third_heads, third_back, third_keys, third_dead, third_base, third_first, third_span = third
+    is_tested, from_near, third_heads, third_back, third_keys, third_dead, third_base, third_first, third_span = third
     mask, bucket_mask = np.uint64(len(slots) - 1), np.uint64(len(heads) - 1)
     visited = 0
-    asked = 0
+    tested = 0
     refused = 0
     filled = -1
     while at < len(sequence):
         o = sequence[at]
         began = n
-        before = visited, asked, refused
+        before = visited, tested, refused
         if filled < 0 or near_hashes[o] != near_hashes[filled] or not _same(near_keys, o, near_keys, filled):
             visited += _fill(slots, rows, links, near_hashes[o], near_keys, o, near)
             filled = o
@@ -108,8 +108,8 @@ def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slo
                         and min(near_dead[i], far_dead[j]) >= max(clock, low)
                     ):
                         good = True
-                        if asks:
-                            asked += 1
+                        if is_tested:
+                            tested += 1
                             wanted = _key(near_third, i, far_third, j, from_near)
                             good = is_held(
                                 wanted,
@@ -124,8 +124,8 @@ def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slo
                             refused += not good
                         if good:
                             if n == len(nears):
-                                visited, asked, refused = before
-                                return began, at, visited, asked, refused
+                                visited, tested, refused = before
+                                return began, at, visited, tested, refused
                             nears[n] = rows[entry]
                             fars[n] = row
                             n += 1
@@ -135,16 +135,16 @@ def _pairs_into(nears, fars, n, at, sequence, asking, near, far, third, low, slo
                 break
             row -= step
         at += 1
-    return n, at, visited, asked, refused
+    return n, at, visited, tested, refused
 
 
-def asked_pairs(asking, near, far, third, low):
-    """Pairs of ids (near, far) that rows ask for.
+def demanded_pairs(opposite, near, far, third, low):
+    """Pairs of ids (near, far) that new opposite rows demand.
 
     Args:
-        asking: hashes towards the near store and towards the far one; then the keys of both, a column per part.
+        opposite: hashes towards the near store and towards the far one; then the keys of both, a column per part.
         near: heads, back, keys, ts, base and first of the store, and the floor below which its rows are dead. Then by
-            live row: its death, its keys towards the asking rows, a hash of its keys towards the far store, these keys,
+            live row: its death, its keys towards the opposite rows, a hash of its keys towards the far store, these keys,
             and its keys towards the third store.
         far: the same of the other store.
         third: whether it is probed, and which parts of its key come from the near row. Then heads, back, keys, dead,
@@ -152,21 +152,21 @@ def asked_pairs(asking, near, far, third, low):
         low: pairs that are dead by then are not wanted.
 
     Returns:
-        near ids, far ids, rows visited, pairs asked about, pairs refused.
+        near ids, far ids, rows visited, pairs tested, pairs refused.
     """
-    sequence = _by_bucket(asking[0], np.uint64(len(near[0]) - 1))
+    sequence = _by_bucket(opposite[0], np.uint64(len(near[0]) - 1))
     live = len(near[7])
     size = _SLOTS
     while 16 * size < live:
         size *= 2
     slots, rows, links = np.empty(size, np.int32), np.empty(live, np.int64), np.empty(live, np.int32)
     nears, fars = np.empty(4096, np.int64), np.empty(4096, np.int64)
-    n = at = visited = asked = refused = 0
+    n = at = visited = tested = refused = 0
     while True:
         n, at, looked, questions, dropped = _pairs_into(
-            nears, fars, n, at, sequence, asking, near, far, third, low, slots, rows, links
+            nears, fars, n, at, sequence, opposite, near, far, third, low, slots, rows, links
         )
-        visited, asked, refused = visited + looked, asked + questions, refused + dropped
+        visited, tested, refused = visited + looked, tested + questions, refused + dropped
         if at == len(sequence):
-            return nears[:n], fars[:n], visited, asked, refused
+            return nears[:n], fars[:n], visited, tested, refused
         nears, fars = (np.concatenate([kept, np.empty(2 * len(kept), np.int64)]) for kept in (nears, fars))

@@ -7,7 +7,7 @@ Answer   `arg_extreme`, `in_order` and `approximate` give the aggregate of ARG_M
              ARG_MAX(x, y)      ─►  the least of  arranged('-+x', y, time, x)
              STRING_AGG(x, s)   ─►  all of        arranged('+x', place, x), in order
 
-Limits   `place` is the place of a row in the total order of the query's streams; only standing aggregates know it.
+Limits   `place` is the place of a row in the total order of the query's streams; only registered aggregates know it.
 """
 
 from __future__ import annotations

@@ -160,13 +160,13 @@ class Aggregation:
             return None
         alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
         stays, outputs = self.outputs(self._now(codes), alive, issues)
-        standing, gone = codes[stays], codes[~stays & self.emitted.present[codes]]
-        changed = self.emitted.put(standing, outputs, [e.type for e in self.computed], self.encoder)
+        held, gone = codes[stays], codes[~stays & self.emitted.present[codes]]
+        changed = self.emitted.put(held, outputs, [e.type for e in self.computed], self.encoder)
         self.emitted.remove(gone)
-        plus = standing[changed]
+        plus = held[changed]
         table = None
         if len(gone) or len(plus):
-            outputs = outputs if len(plus) == len(standing) else [o.filter(pa.array(changed)) for o in outputs]
+            outputs = outputs if len(plus) == len(held) else [o.filter(pa.array(changed)) for o in outputs]
             table = self.table(
                 np.concatenate([gone, plus]), outputs, len(gone), np.full(len(gone) + len(plus), now, np.int64)
             )
@@ -256,9 +256,9 @@ class Aggregation:
 
     def outputs(self, groups: GroupView, alive: Mask, issues: Issues) -> tuple[Mask, list[pa.Array]]:
         """Which groups are in the answer, and their computed outputs."""
-        standing = groups.take(alive)
-        columns = self._columns(standing, issues)
-        stays, count = alive, len(standing.codes)
+        view = groups.take(alive)
+        columns = self._columns(view, issues)
+        stays, count = alive, len(view.codes)
         if self._having is not None:
             holds = self._having(columns, count, issues)
             if not holds.all():

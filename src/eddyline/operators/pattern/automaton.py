@@ -1,4 +1,4 @@
-"""Patterns as machines: what the kernel knows of the disjuncts of all standing patterns of a book.
+"""Patterns as machines: what the kernel knows of the disjuncts of all registered patterns of a book.
 
 Answer   `MachineTable.add` gives the disjuncts of a pattern consecutive numbers; `kernel` lays all of them out as
          arrays. Leaf conditions are slots of one grouped filter: equal ones of different patterns are one slot.

@@ -1,4 +1,4 @@
-"""The boxes of all standing predicates on one stream, as arrays.
+"""The boxes of all registered predicates on one stream, as arrays.
 
 Answer   `BoxTable` keeps, per slot, the boxes of its predicate (see `predicates`) in the form that `kernels.intervals`
          reads.

@@ -1,4 +1,4 @@
-"""Which rows of a batch each standing query wants: all predicates on one stream, tested together.
+"""Which rows of a batch each registered query wants: all predicates on one stream, tested together.
 
 Answer   For every slot (one per query and reference) the rows for which its predicate is true, as (slot, row) pairs or
          as bits per row. A row that is in no pair is wanted by no query.
@@ -186,7 +186,7 @@ class GroupedFilter:
         worth, count = self._worth, keys.shape[1]
         cost = worth.tuning
         self._batches += 1
-        if count < 2 * cost.rows or not self._index.named_by_all() or not worth.asks(self._batches):
+        if count < 2 * cost.rows or not self._index.named_by_all() or not worth.is_worth(self._batches):
             return None
         found = Stretches.compared(self._index, keys, valid, cost.rows)
         sorted_out.rows = found.rows

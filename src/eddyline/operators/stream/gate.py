@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from eddyline.model.records.records import BEFORE_ALL, Flags, Records
 from eddyline.model.schema import Stream
-from eddyline.operators.stream.record_queue import RecordQueue, standing
+from eddyline.operators.stream.record_queue import RecordQueue, rows_before
 from eddyline.operators.stream.waiting import Released, Waiting, WaitingRows, no_rows
 from eddyline.state.columns import Ints
 
@@ -211,8 +211,8 @@ class Gate:
 
     def _placed(self, rows: Released, records: Records) -> PlacedRecords:
         sequence = None if self.stream.sequence is None else rows.table.column(self.stream.sequence)
-        before = standing(records, rows.ts, rows.number, sequence)
-        total = before if rows.numbers is None else standing(records, rows.times, rows.numbers)
+        before = rows_before(records, rows.ts, rows.number, sequence)
+        total = before if rows.numbers is None else rows_before(records, rows.times, rows.numbers)
         return PlacedRecords(records, before, total)
 
     # -- snapshots

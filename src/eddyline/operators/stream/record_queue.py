@@ -1,7 +1,7 @@
 """Records of one stream that wait for a frontier, and where they stand among its rows.
 
 Answer   `receive` takes records; `release` hands out those below the frontier, one batch per kind, in order of place.
-         `standing` says how many rows of a stretch stand before each record.
+         `rows_before` says how many rows of a stretch stand before each record.
 State    Batches of records, each with a token that names it in snapshots.
 Limits   A record is below the frontier when its time is, as a row is. Order: time, then BEFORE_ALL, the `sequence` and
          the number of the place, AFTER_ALL, then the order of coming; a record stands before the row that has its
@@ -104,7 +104,7 @@ class RecordQueue:
         self.held = [Held(Records.from_table(load(name)), name.rpartition("-")[2]) for name in names]
 
 
-def standing(records: Records, ts: Ints, number: Ints, sequence: pa.ChunkedArray | None = None) -> Ints:
+def rows_before(records: Records, ts: Ints, number: Ints, sequence: pa.ChunkedArray | None = None) -> Ints:
     """How many rows of a stretch, which is in order, stand before each record.
 
     Args:

@@ -62,13 +62,13 @@ class Answering:
     def tables(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
         """The answers of all requests; `request[i]` is the number of the request that row `ids[i]` counts for."""
         made: list[pa.Table] = []
-        for mask, chosen, asking in _by_groups(requests, request):
+        for mask, chosen, grouped in _by_groups(requests, request):
             mine, here = request[chosen], ids[chosen]
             found = self._at_once(mask, requests.count, mine, here, issues) if len(mine) else None
             if found is None and len(mine):
-                made += self._results(self._grouped(mask, mine, here, issues), mask, asking, issues)
+                made += self._results(self._grouped(mask, mine, here, issues), mask, grouped, issues)
             else:
-                made += self._with_empty(found, mask, asking, issues)
+                made += self._with_empty(found, mask, grouped, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
     def columns(
@@ -103,10 +103,10 @@ class Answering:
         """The answers of all requests from pairs of a request and a group that is kept."""
         values = self._reader(issues)
         made: list[pa.Table] = []
-        for mask, chosen, asking in _by_groups(requests, request):
+        for mask, chosen, grouped in _by_groups(requests, request):
             mine, here = request[chosen], group[chosen]
             found = groups.table(self.schema, self._chosen(mask), mine, here, values) if len(mine) else None
-            made += self._with_empty(found, mask, asking, issues)
+            made += self._with_empty(found, mask, grouped, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
     def _in_order(self, made: list[pa.Table]) -> pa.Table:
@@ -139,23 +139,23 @@ class Answering:
             )
         return Aggregation(self._configs[mask])
 
-    def _results(self, aggregation: Aggregation | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
-        """The answers of the requests `asking`, which group by the columns of a mask; without an aggregation no row
+    def _results(self, aggregation: Aggregation | None, mask: int, grouped: Ints, issues: Issues) -> list[pa.Table]:
+        """The answers of the requests `grouped`, which group by the columns of a mask; without an aggregation no row
         counts for them."""
         found = None if aggregation is None else aggregation.changes(0, issues)
         return self._with_empty(
-            None if found is None else self._complete(found, self._chosen(mask)), mask, asking, issues
+            None if found is None else self._complete(found, self._chosen(mask)), mask, grouped, issues
         )
 
-    def _with_empty(self, found: pa.Table | None, mask: int, asking: Ints, issues: Issues) -> list[pa.Table]:
+    def _with_empty(self, found: pa.Table | None, mask: int, grouped: Ints, issues: Issues) -> list[pa.Table]:
         """The groups that were found; requests that group by nothing and have none get the aggregates of no row."""
         parts = [] if found is None else [found]
-        if not mask and (found is None or len(found) < len(asking)):
-            rest = asking
+        if not mask and (found is None or len(found) < len(grouped)):
+            rest = grouped
             if found is not None:
-                missing = np.ones(int(asking[-1]) + 1, np.bool_)
+                missing = np.ones(int(grouped[-1]) + 1, np.bool_)
                 missing[np.asarray(found.column(REQUEST))] = False
-                rest = asking[missing[asking]]
+                rest = grouped[missing[grouped]]
             parts += [self._nothing(rest, issues)] if len(rest) else []
         return parts
 
@@ -165,11 +165,11 @@ class Answering:
         """What the groups of all requests hold here; a request that groups by nothing has a part also where no row
         counts."""
         made = []
-        for mask, chosen, asking in _by_groups(requests, request):
+        for mask, chosen, grouped in _by_groups(requests, request):
             aggregation = self._grouped(mask, request[chosen], ids[chosen], issues)
             assert aggregation.groups is not None
             if not mask:
-                aggregation.groups.codes(aggregation.encoder.encode_rows([pa.array(asking)], [BIGINT]))
+                aggregation.groups.codes(aggregation.encoder.encode_rows([pa.array(grouped)], [BIGINT]))
                 aggregation.reserve()
             held = aggregation.held_by(aggregation.groups.live())
             made.append(self._part(held, mask, requests.aggregates))

@@ -335,13 +335,13 @@ class IndexBlock:
             high[at.probe],
         )
         made: list[tuple[Ints, Ints]] = []
-        fixed, asking = np.array(columns, np.int64), kernels.Probes(keys, low, high)
+        fixed, probed = np.array(columns, np.int64), kernels.Probes(keys, low, high)
         places = kernels.ProbePlaces(at.address, at.alive, at.free, at.low_free)
         begin, room = 0, self.least_room
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, runs, visited = kernels.read_addresses(
-                self.rows, fixed, pattern, begin, asking, places, out_probe, out_row
+                self.rows, fixed, pattern, begin, probed, places, out_probe, out_row
             )
             visits.rows += visited
             visits.runs += runs

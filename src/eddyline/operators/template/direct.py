@@ -1,7 +1,7 @@
 """Answers of plain aggregates over whole numbers: straight from the rows, without an aggregation that could go on.
 
 Answer   `Direct.table(columns, requests, request, ids)` groups rows by (request, columns) and gives the groups with
-         their aggregates, as the aggregation of standing queries would. None: a value is too large for it, or texts
+         their aggregates, as the aggregation of registered queries would. None: a value is too large for it, or texts
          with equal hashes differ.
 State    None.
 Limits   COUNT, SUM, AVG, MIN and MAX of columns of whole numbers, and COUNT of any column (`serves`). Sums of absolute
@@ -86,10 +86,10 @@ class Direct:
         if found_keys is None or aggregates is None:
             return None
         keys = [found_keys[k] if k in found_keys else pa.nulls(len(first), kind) for k, kind in enumerate(self._open)]
-        asked = request[first]
-        found = pa.Table.from_arrays([pa.array(asked), *keys, *aggregates], schema=schema)
-        in_order = count == 1 or (asked[1:] >= asked[:-1]).all()
-        return found if in_order else found.take(pa.array(np.argsort(asked, kind="stable")))
+        number = request[first]
+        found = pa.Table.from_arrays([pa.array(number), *keys, *aggregates], schema=schema)
+        in_order = count == 1 or (number[1:] >= number[:-1]).all()
+        return found if in_order else found.take(pa.array(np.argsort(number, kind="stable")))
 
     def columns(
         self,

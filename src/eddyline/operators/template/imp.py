@@ -155,7 +155,7 @@ class Imp:
         self._owed = 0.0
         return stop
 
-    def _alone(self, asking: Alone, probes: Ints) -> list[tuple[Ints, Ints]]:
+    def _alone(self, single: Alone, probes: Ints) -> list[tuple[Ints, Ints]]:
         """Every probe reads all blocks, one probe after the other."""
         if self._table is None:
             lines = [self.blocks[first].line(self.rows.columns) for first in sorted(self.blocks)]
@@ -164,7 +164,7 @@ class Imp:
         begin, room = 0, self.rows.tuning.room(len(probes))
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count, runs, visited = read_blocks(self._table, begin, asking, out_probe, out_row)
+            begin, count, runs, visited = read_blocks(self._table, begin, single, out_probe, out_row)
             self.visits.rows += visited
             self.visits.runs += runs
             made.append((probes[out_probe[:count]], out_row[:count]))
@@ -186,13 +186,13 @@ class Imp:
         }
         made: list[tuple[Ints, Ints]] = []
         for first, block in sorted(self.blocks.items()):
-            asking = np.flatnonzero((low < block.stop) & (high > first) & (low < high))
-            if not len(asking):
+            here = np.flatnonzero((low < block.stop) & (high > first) & (low < high))
+            if not len(here):
                 continue
             if block.addressing.helps(pattern, ranged):
-                spans = {c: (least[asking], most[asking]) for c, (least, most) in bounds.items()}
+                spans = {c: (least[here], most[here]) for c, (least, most) in bounds.items()}
                 made += block.pairs(
-                    pattern, columns, keys[:, asking], spans, probes[asking], low[asking], high[asking], self.visits
+                    pattern, columns, keys[:, here], spans, probes[here], low[here], high[here], self.visits
                 )
             else:
                 made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, block.stop))

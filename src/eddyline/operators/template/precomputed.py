@@ -194,16 +194,16 @@ class Precomputed:
                 )
                 continue
             columns = np.array([c for c in range(len(self.keys)) if pattern >> c & 1], np.int64)
-            asking = Alone(
+            single = Alone(
                 columns, pattern, np.stack([requests.keys[c][probes] for c in columns.tolist()]), *everything
             )
             covered = 0
             if addressing.helps(pattern, 0) and self.count >= self.rows.tuning.block_rows >> 4:
                 block, table = self._indexed(addressing)
                 covered = block.stop
-                made += self._read(lambda b, p, r, a=asking, t=table: read_blocks(t, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
+                made += self._read(lambda b, p, r, a=single, t=table: read_blocks(t, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
             rest = self._groups.keys, self._groups.nulls, _EVERY, covered, self.count, 0
-            made += self._read(lambda b, p, r, a=asking, g=rest: scan_each(*g, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
+            made += self._read(lambda b, p, r, a=single, g=rest: scan_each(*g, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
         request, group = (np.concatenate([np.empty(0, np.int64), *(m[at] for m in made)]) for at in (0, 1))
         alive = self._groups.rows[group] > 0
         return request[alive], group[alive]
@@ -259,9 +259,9 @@ class Precomputed:
             assert over is not None
             line = self.summed.index(over.column)
             made.append(read(aggregate, counts[line], sums[line], sums[line], sums[line]))
-        asked = request[first]
-        found = pa.Table.from_arrays([pa.array(asked), *keys, *made], schema=schema)
-        return found if (asked[1:] >= asked[:-1]).all() else found.take(pa.array(np.argsort(asked, kind="stable")))
+        number = request[first]
+        found = pa.Table.from_arrays([pa.array(number), *keys, *made], schema=schema)
+        return found if (number[1:] >= number[:-1]).all() else found.take(pa.array(np.argsort(number, kind="stable")))
 
 
 def _empty(keys: int, summed: int) -> tuple[Ints, ...]:

@@ -113,13 +113,13 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         keys = sorted(lists)
         probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
     patterns = [sum(1 << k for k in values) for _, values in probes]
-    fixed, asked_for = np.array(patterns, np.int64), reduce(or_, patterns, 0)
+    fixed, fixed_by_some = np.array(patterns, np.int64), reduce(or_, patterns, 0)
     # The keys of columns that no probe fixes mean nothing.
     open_keys = np.zeros(len(probes), np.int64)
     arrays, key_columns = [], []
     for k, output in enumerate(template.keys):
-        asked = asked_for >> k & 1
-        array = _array([values.get(k) for _, values in probes], output.type) if asked else None
+        is_fixed = fixed_by_some >> k & 1
+        array = _array([values.get(k) for _, values in probes], output.type) if is_fixed else None
         arrays.append(array)
         key_columns.append(open_keys if array is None else keys_of(array, output.type))
     mine = [spans[number] for number, _ in probes]
@@ -242,27 +242,27 @@ def _array(values: Sequence[object], kind: DataType) -> pa.Array:
     return pa.array(values, kind.arrow)
 
 
-def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requests, npt.NDArray[np.bool_], list[str]]:
+def of_rows(stream: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requests, npt.NDArray[np.bool_], list[str]]:
     """The rows of a stream of requests. Also which of them can be answered, and the reasons why the others cannot."""
-    template, count = asking.template, len(rows)
+    template, count = stream.template, len(rows)
     good = np.ones(count, np.bool_)
     reasons = [""] * count
     longest = window_size(template.window)
     size = np.full(count, longest, np.int64)
-    if asking.window is not None:
-        given = rows.column(asking.window).combine_chunks()
-        asked = np.asarray(given.fill_null(longest).cast(pa.int64()))
+    if stream.window is not None:
+        given = rows.column(stream.window).combine_chunks()
+        sizes = np.asarray(given.fill_null(longest).cast(pa.int64()))
         # As in the language: a window of no rows is none, one of no length has the rows of its instant.
-        refuse = (asked > longest) | (asked < (1 if isinstance(template.window, Rows) else 0))
+        refuse = (sizes > longest) | (sizes < (1 if isinstance(template.window, Rows) else 0))
         for at in np.flatnonzero(refuse).tolist():
-            reasons[at] = f"bad: a window of {asked[at]}, and the template has {longest}"
+            reasons[at] = f"bad: a window of {sizes[at]}, and the template has {longest}"
         good &= ~refuse
-        size = np.where(refuse, size, asked)
+        size = np.where(refuse, size, sizes)
     everything = (1 << len(template.keys)) - 1, (1 << len(template.aggregates)) - 1
     masks = []
     for column, whole, find, what in (
-        (asking.group_by, everything[0], template.key, "grouping column"),
-        (asking.aggregates, everything[1], template.aggregate, "aggregate"),
+        (stream.group_by, everything[0], template.key, "grouping column"),
+        (stream.aggregates, everything[1], template.aggregate, "aggregate"),
     ):
         mask = np.full(count, whole, np.int64)
         if column is not None:
@@ -270,7 +270,7 @@ def of_rows(asking: RequestStream, rows: pa.Table, instants: Ints) -> tuple[Requ
         masks.append(mask)
     fixed = np.zeros(count, np.int64)
     keys, values = [], []
-    known = {key: name for name, key in asking.parameters}
+    known = {key: name for name, key in stream.parameters}
     for key, output in enumerate(template.keys):
         array = rows.column(known[key]).combine_chunks() if key in known else pa.nulls(count, output.type.arrow)
         fixed |= np.asarray(array.is_valid()).astype(np.int64) << key

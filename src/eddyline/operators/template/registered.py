@@ -213,10 +213,10 @@ class RegisteredTemplate:
         values = self.adjustment.values(self.rows)
         otherwise, rows, layout = 0.0, float(high - low), self.layout
         for pattern, _, probes in requests.patterns():
-            asked = PatternLoad(pattern, float(len(probes)), rows)
-            paths = [self.price.scanned(asked)]
+            load = PatternLoad(pattern, float(len(probes)), rows)
+            paths = [self.price.scanned(load)]
             if pattern and layout is not None:
-                paths.append(self.price.read(asked, values, layout))
+                paths.append(self.price.read(load, values, layout))
             otherwise += min(paths)
         groups = min(float(np.prod([float(v) for v in values])), rows)
         if not made.pays(requests.count, low, high, otherwise, groups):
@@ -250,8 +250,8 @@ class RegisteredTemplate:
                 probe, ids = self._pairs(requests, pattern, ranged, probes, low, high)
                 made.append(self._verified(requests, pattern, probe, ids))
                 continue
-            asking = requests.request[probes]
-            probe, ids = self._pairs(requests, pattern, ranged, probes, low[asking], high[asking])
+            number = requests.request[probes]
+            probe, ids = self._pairs(requests, pattern, ranged, probes, low[number], high[number])
             probe, ids = self._verified(requests, pattern, probe, ids)
             made.append((requests.request[probe], ids))
         none = np.empty(0, np.int64)
@@ -288,21 +288,21 @@ class RegisteredTemplate:
         # A range costs as much as one request per field that it covers, each of which fixes the column.
         covered = self.index.covered(requests, ranged, probes)
         rows = float(high.max(initial=0) - low.min(initial=0))
-        asked = PatternLoad(pattern | ranged, len(probes) * covered, rows)
+        load = PatternLoad(pattern | ranged, len(probes) * covered, rows)
         scanned = self.price.scanned(
             PatternLoad(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes)))
         )
-        return self.price.read(asked, self.adjustment.values(self.rows), layout) < scanned
+        return self.price.read(load, self.adjustment.values(self.rows), layout) < scanned
 
     def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """Keys of texts and decimals are hashes: compare the values."""
         if not pattern & self._hashed or not len(ids):
             return probe, ids
         for key, output in enumerate(self.keys):
-            asked = requests.values[key]
-            if pattern & self._hashed & 1 << key and asked is not None:
+            wanted = requests.values[key]
+            if pattern & self._hashed & 1 << key and wanted is not None:
                 here = self._values(output.expression, ids)
-                same = np.asarray(pc.equal(here, asked.take(pa.array(probe))).fill_null(False))
+                same = np.asarray(pc.equal(here, wanted.take(pa.array(probe))).fill_null(False))
                 if not same.all():
                     probe, ids = probe[same], ids[same]
         return probe, ids

@@ -64,12 +64,12 @@ class Scan:
         )
         keys = np.stack([requests.keys[c][probes] for c in columns])
         heads, following = kernels.table_of(keys)
-        asking = kernels.Probes(keys, low, high)
+        probed = kernels.Probes(keys, low, high)
         made: list[tuple[Ints, Ints]] = []
         begin, room = 0, self.rows.tuning.least_room
         while begin < end - first:
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count = kernels.scan(stretch, pattern, begin, asking, heads, following, out_probe, out_row)
+            begin, count = kernels.scan(stretch, pattern, begin, probed, heads, following, out_probe, out_row)
             made.append((probes[out_probe[:count]], out_row[:count]))
             room *= 2
         return np.concatenate([p for p, _ in made]), np.concatenate([r for _, r in made])
@@ -86,13 +86,13 @@ class Scan:
         wanted: npt.NDArray[np.bool_],
     ) -> tuple[Ints, Ints]:
         """Every probe compares the rows of its own window."""
-        keys, asking = self.rows.keys, alone(requests, pattern, self.rows, probes, low, high)
+        keys, single = self.rows.keys, alone(requests, pattern, self.rows, probes, low, high)
         made: list[tuple[Ints, Ints]] = []
         begin, room = 0, self.rows.tuning.room(len(probes))
         while begin < len(probes):
             out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
             begin, count, visited = scan_each(
-                keys.keys, keys.nulls, wanted, first, end, keys.base, begin, asking, out_probe, out_row
+                keys.keys, keys.nulls, wanted, first, end, keys.base, begin, single, out_probe, out_row
             )
             self.visits.rows += visited
             made.append((probes[out_probe[:count]], out_row[:count]))

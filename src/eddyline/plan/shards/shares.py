@@ -100,11 +100,11 @@ def _route_chain(
         if query.name in records and _is_spread(records[query.name])
     }
     known = {name: found for placed in spread.values() for name, found in placed.items()}
-    standing = [query for query in queries if query.name in spread]
+    spread_already = [query for query in queries if query.name in spread]
     found: dict[str, Routing] = {}
-    for query in standing:
+    for query in spread_already:
         merged = records[query.name].merged
-        keys = placed_again(query, spread[query.name], merged, standing)
+        keys = placed_again(query, spread[query.name], merged, spread_already)
         found[query.name] = replace(_spread(query, keys, known, rates, shards), merged=merged)
     stepped = [query for query in queries if query.name in records and records[query.name].steps]
     found |= {query.name: steps_again(query, records[query.name], rates, shards) for query in stepped}
@@ -115,7 +115,7 @@ def _route_chain(
             raise Misfit(f"{', '.join(whole)} and what it makes are in one shard, {', '.join(found)} in several")
         if whole or not coming or shards == 1:
             raise Misfit(f"{', '.join(whole)} is" if whole else "there is one")
-        found |= _coming_chain(coming, [*standing, *stepped], found, known, rates, shards, most)
+        found |= _coming_chain(coming, [*spread_already, *stepped], found, known, rates, shards, most)
     except Misfit as misfit:
         found |= _in_one_shard(
             [query for query in queries if query.name not in found], bool(found), misfit, rates, shards

@@ -58,10 +58,10 @@ class Fold:
         elif name not in self.dropped:
             self.dropped.append(name)
 
-    def forget(self, standing: Iterable[str]) -> None:
+    def forget(self, kept: Iterable[str]) -> None:
         """Let go of dropped queries that have given their last result."""
         if self.leaving:
-            left = set(standing)
+            left = set(kept)
             self.leaving = {name: said for name, said in self.leaving.items() if name in left}
 
     def apply(self, job: Job) -> dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]]:

@@ -54,10 +54,10 @@ class Statements:
             case BoundQuery():
                 self.register(applied)
             case Template():
-                self.stand(applied.as_query)
+                self.register_request_unit(applied.as_query)
             case RequestStream():
                 self.runner.declare(applied.stream)
-                self.stand(applied.as_query)
+                self.register_request_unit(applied.as_query)
             case DerivedStream():
                 self._derive(applied)
             case Stream():
@@ -103,7 +103,7 @@ class Statements:
             self.warnings.append(f"{name} = {getattr(settings, name)} is for experiments; write {EXPERIMENT}{name}")
 
     def _derive(self, derived: DerivedStream) -> None:
-        """Let the queries that make a stream stand."""
+        """Register the queries that make a stream."""
         begun: list[str] = []
         try:
             for maker in derived.makers:
@@ -123,8 +123,8 @@ class Statements:
     def _sources(self) -> dict[str, Stream | Table]:
         return {**self.job.catalog.streams, **self.job.catalog.tables}
 
-    def stand(self, query: BoundQuery) -> None:
-        """Let a template or the answers of a stream of requests stand."""
+    def register_request_unit(self, query: BoundQuery) -> None:
+        """Register a template or the answers of a stream of requests with the runner."""
         try:
             self.runner.register(query)
         except UserError:

@@ -12,7 +12,7 @@ from typing import Any
 from eddyline.connectors.base import Sink
 from eddyline.runtime.driving.query_sinks import QuerySinks
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.reporting.standing_view import described, detail
+from eddyline.runtime.reporting.registered_view import described, detail
 
 
 class WatchedDriver:
@@ -21,16 +21,16 @@ class WatchedDriver:
         self.delivery = delivery
 
     def described(self) -> dict[str, dict[str, Any]]:
-        return {name: described(standing) for name, standing in self.pipeline.queries.items()}
+        return {name: described(registered) for name, registered in self.pipeline.queries.items()}
 
     def detail(self, query: str) -> dict[str, Any] | None:
         return detail(self.pipeline, query)
 
     def attach(self, query: str, sink: Sink) -> bool:
-        standing = self.pipeline.queries.get(query)
-        if standing is None:
+        registered = self.pipeline.queries.get(query)
+        if registered is None:
             return False
-        self.delivery.add_sink(query, sink, standing.schema)
+        self.delivery.add_sink(query, sink, registered.schema)
         return True
 
     def detach(self, query: str, sink: Sink) -> None:

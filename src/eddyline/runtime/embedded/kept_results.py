@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.errors import Unsupported
 from eddyline.runtime.embedded.roster import instant
-from eddyline.runtime.engine.unit import Standing
+from eddyline.runtime.engine.unit import Registered
 
 if TYPE_CHECKING:
     from eddyline.runtime.embedded.runner import EmbeddedRunner
@@ -29,19 +29,19 @@ class KeptResults:
         self._name = name
         self._waiting: deque[pa.Table] = deque()
         self._punctuations: deque[pa.Table] = deque()
-        self.standing: Standing | None = None
+        self.registered: Registered | None = None
 
     @property
     def start(self) -> int | None:
-        return None if self.standing is None else instant(self.standing.start)
+        return None if self.registered is None else instant(self.registered.start)
 
     @property
     def stop(self) -> int | None:
-        return None if self.standing is None else self.standing.stop
+        return None if self.registered is None else self.registered.stop
 
     @property
     def schema(self) -> pa.Schema:
-        return (self.standing or self._runner.driver.pipeline.queries[self._name]).schema
+        return (self.registered or self._runner.driver.pipeline.queries[self._name]).schema
 
     def keep(self, table: pa.Table) -> None:
         self._waiting.append(table)

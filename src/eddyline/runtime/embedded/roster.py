@@ -30,7 +30,7 @@ from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.driving.record_taking import RecordTaking
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.unit import Standing
+from eddyline.runtime.engine.unit import Registered
 from eddyline.runtime.figures.memory import without_collection
 from eddyline.runtime.recovery.catalog_text import punctuation_text, written_catalog
 from eddyline.runtime.recovery.snapshot import pass_on, saved_queries
@@ -86,7 +86,7 @@ class EmbeddedRoster:
 
     # -- queries
 
-    def add(self, query: BoundQuery) -> Standing:
+    def add(self, query: BoundQuery) -> Registered:
         """Start a query now: it sees the rows after the newest one of the streams that it reads."""
         self.check_free(query.name)
         newest = self.pipeline.newest(query)
@@ -94,24 +94,24 @@ class EmbeddedRoster:
 
     def check_free(self, name: str) -> None:
         """A dropped query keeps its name until its last result is out."""
-        standing = self.pipeline.queries.get(name)
-        if standing is not None:
+        registered = self.pipeline.queries.get(name)
+        if registered is not None:
             raise UserError(
                 f"query {name} has been dropped and still has results to give",
-                detail=f"it goes when the streams that it reads have passed {standing.stop}",
+                detail=f"it goes when the streams that it reads have passed {registered.stop}",
                 hint="choose another name, or add it again once it has gone",
             )
 
     def drop(self, name: str, by_record: bool = False) -> None:
         """Stop a query now: results up to the newest instant of the streams that it reads are still delivered."""
-        standing = self.pipeline.queries[name]
-        gone = self.pipeline.stop_query(name, self.pipeline.newest(standing.query))
-        if standing.query.feeds is None:
-            self._dropped[name] = (instant(standing.start), standing.stop)
+        registered = self.pipeline.queries[name]
+        gone = self.pipeline.stop_query(name, self.pipeline.newest(registered.query))
+        if registered.query.feeds is None:
+            self._dropped[name] = (instant(registered.start), registered.stop)
             _keep_newest(self._dropped)
         if name in self.folded.added or by_record:
-            self.folded.drop(standing.query)
-        if gone and standing.query.feeds is None:
+            self.folded.drop(registered.query)
+        if gone and registered.query.feeds is None:
             self.delivery.drop_query(name)
 
     def _stand(
@@ -121,21 +121,21 @@ class EmbeddedRoster:
         slot: int | None,
         sinks: Iterable[DeclaredSink],
         saved: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Standing:
-        standing = self.pipeline.add_query(query, start, slot, saved)
+    ) -> Registered:
+        registered = self.pipeline.add_query(query, start, slot, saved)
         if query.feeds is not None:
             # The results stay in the pipeline.
-            return standing
+            return registered
         if isinstance(query, BoundTemplate):
             # It has no results of its own, hence no folder for them.
-            self._own(query.name, standing.schema)
-            return standing
+            self._own(query.name, registered.schema)
+            return registered
         try:
-            self.delivery.open_query(query, standing.schema, sinks, self._own)
+            self.delivery.open_query(query, registered.schema, sinks, self._own)
         except BaseException:
             self.pipeline.drop_query(query.name)
             raise
-        return standing
+        return registered
 
     # -- the start of a run
 
@@ -257,11 +257,11 @@ class EmbeddedRoster:
         if self.records is None:
             return
         queries = []
-        for name, standing in self.pipeline.queries.items():
-            if standing.query.feeds is not None:
+        for name, registered in self.pipeline.queries.items():
+            if registered.query.feeds is not None:
                 continue
-            state = "running" if standing.stop is None else "stopping"
-            queries.append({"query": name, "state": state, "start": instant(standing.start), "stop": standing.stop})
+            state = "running" if registered.stop is None else "stopping"
+            queries.append({"query": name, "state": state, "start": instant(registered.start), "stop": registered.stop})
         for name, (start, stop) in self._dropped.items():
             if name not in self.pipeline.queries:
                 queries.append({"query": name, "state": "dropped", "start": start, "stop": stop})

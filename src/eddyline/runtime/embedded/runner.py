@@ -389,16 +389,16 @@ class EmbeddedRunner:
         return self._sources[stream.name]
 
     def _own_sinks(self, pipeline: Pipeline, name: str, schema: pa.Schema) -> list[Sink]:
-        """What this session wants of a query that now stands, or of the punctuations of its results."""
+        """What this session wants of a query that is now registered, or of the punctuations of its results."""
         query = results_of(name)
         known = self.handles.get(query)
         if name != query:
             return (
                 [CallbackSink(known.add_punctuations)] if self._keep_results and isinstance(known, KeptResults) else []
             )
-        if not isinstance(known, KeptResults) or known.standing is not None:
+        if not isinstance(known, KeptResults) or known.registered is not None:
             known = self.handles[name] = KeptResults(self, name)
-        known.standing = pipeline.queries[name]
+        known.registered = pipeline.queries[name]
         own = [*self._own.get(name, [])]
         if self._keep_results:
             own.append(CallbackSink(known.keep))

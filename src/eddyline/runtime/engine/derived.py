@@ -31,7 +31,7 @@ from eddyline.operators.promises.covering import alike
 from eddyline.operators.stream.intake import DerivedIntake
 from eddyline.runtime.engine.epoch import Arrival, Epoch, Outcome, punctuations_of
 from eddyline.runtime.engine.newest import ordering_columns
-from eddyline.runtime.engine.standing.query import StandingQuery
+from eddyline.runtime.engine.registered.query import RegisteredQuery
 from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.united import United
 from eddyline.runtime.engine.units.joins import until
@@ -78,7 +78,7 @@ class DerivedStreams:
     def is_read(self, query: BoundQuery) -> bool:
         """Whether some query reads the stream that a query makes."""
         name = None if query.feeds is None else query.feeds.name
-        return any(name in standing.unit.streams for standing in self.pipeline.queries.values())
+        return any(name in registered.unit.streams for registered in self.pipeline.queries.values())
 
     def whose(self, query: BoundQuery) -> str:
         """What its user calls a query: a part of one has the name of the whole, and a maker that of its stream."""
@@ -157,7 +157,7 @@ class DerivedStreams:
             self.pipeline.gating.arrive()
             self.pipeline.gating.release_one(stream, epoch, self.pipeline.fronts(), outcome)
 
-    def feed_readers(self, queries: Iterable[StandingQuery], upto: int, outcome: Outcome) -> None:
+    def feed_readers(self, queries: Iterable[RegisteredQuery], upto: int, outcome: Outcome) -> None:
         """Queries have given their combinations before an instant: where they have made many results, the queries that
         read these work on them in the middle of the epoch."""
         for query in queries:
@@ -170,7 +170,7 @@ class DerivedStreams:
     def _is_many(self, results: Iterable[pa.Table]) -> bool:
         return sum(len(table) for table in results) >= self.pipeline.settings.tuning.results_held
 
-    def _reader_within(self, query: StandingQuery, stream: Stream) -> Timeline | None:
+    def _reader_within(self, query: RegisteredQuery, stream: Stream) -> Timeline | None:
         """The timeline that may work on results of a query in the middle of an epoch: it alone reads them, and what
         it answers is the same however often it works. None: there is no such timeline."""
         pipeline, routes = self.pipeline, self.pipeline.routes
@@ -188,7 +188,7 @@ class DerivedStreams:
             return None
         return found[0] if all(unit.steps_within for unit in pipeline.units.get(found[0].reads, [])) else None
 
-    def _feed(self, query: StandingQuery, stream: Stream, reader: Timeline, upto: int, outcome: Outcome) -> None:
+    def _feed(self, query: RegisteredQuery, stream: Stream, reader: Timeline, upto: int, outcome: Outcome) -> None:
         pipeline, handout = self.pipeline, self.pipeline.handout
         came = partial(pipeline.timeline_of(query.name).came_before, upto)
         made = query.advance(upto, False, pipeline.issues, came)

@@ -20,8 +20,8 @@ from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.operators.stream.waiting import Released
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.newest import NewestPlaces
-from eddyline.runtime.engine.standing.crowd import Crowd
-from eddyline.runtime.engine.standing.query import StandingQuery
+from eddyline.runtime.engine.registered.crowd import Crowd
+from eddyline.runtime.engine.registered.query import RegisteredQuery
 from eddyline.runtime.figures.response import Responses
 from eddyline.state.columns import Ints
 from eddyline.tuning import Tuning
@@ -46,7 +46,7 @@ class HandOut:
         hooks: PipelineHooks,
         leave: Callable[[Outcome, Iterable[str] | None], int],
         whose: Callable[[BoundQuery], str],
-        feed_readers: Callable[[Iterable[StandingQuery], int, Outcome], None],
+        feed_readers: Callable[[Iterable[RegisteredQuery], int, Outcome], None],
     ) -> None:
         self.tuning = tuning
         self.bundles = hooks.bundles

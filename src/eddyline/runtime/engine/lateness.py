@@ -17,7 +17,7 @@ import pyarrow as pa
 from eddyline.errors import DataProblem
 from eddyline.operators.stream.intake import Intake, Taken
 from eddyline.plan.shards.routing import HOME_BIT
-from eddyline.runtime.engine.unit import Standing
+from eddyline.runtime.engine.unit import Registered
 from eddyline.state.columns import Ints
 
 #: Names in one report. A bound of the display.
@@ -29,7 +29,7 @@ class TimelineReader:
     """A timeline that reads the stream, with its queries."""
 
     frontier: int | None
-    queries: Sequence[Standing]
+    queries: Sequence[Registered]
 
     def missing(self, instant: int) -> list[str]:
         """The queries for which a row of this time exists."""

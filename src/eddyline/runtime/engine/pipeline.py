@@ -6,7 +6,7 @@ Answer   `step` takes what arrived and returns every result that is now certain,
                           │ late, bad
                           └► dead letters
 
-State    One intake and one store per stream, one timeline per set of streams that queries read, one standing query per
+State    One intake and one store per stream, one timeline per set of streams that queries read, one registered query per
          name. What cannot be derived from the live rows is in the snapshot; the rest is rebuilt.
 Limits   No clock, no file, no thread: drivers have those. Queries may be added and dropped between two epochs.
 Reading  docs/life-of-a-row.md
@@ -46,7 +46,7 @@ from eddyline.runtime.engine.supply import Supply
 from eddyline.runtime.engine.table_versions import TableVersions
 from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.triggers import PipelineTriggers
-from eddyline.runtime.engine.unit import Standing, Unit
+from eddyline.runtime.engine.unit import Registered, Unit
 from eddyline.runtime.engine.units.kinds import Kinds
 from eddyline.runtime.figures.response import Responses
 from eddyline.runtime.planning.planner import Planner
@@ -67,7 +67,7 @@ class Pipeline:
         self.intakes: dict[str, Intake] = {}
         self.tables: dict[str, pa.Table] = {}
         self.table_schemas: dict[str, Table] = {}
-        self.queries: dict[str, Standing] = {}
+        self.queries: dict[str, Registered] = {}
         #: Queries that have been dropped and still have results to come.
         self.stopping: set[str] = set()
         self.issues = Issues()
@@ -167,7 +167,7 @@ class Pipeline:
         start: int = LONG_AGO,
         slot: int | None = None,
         saved: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> Standing:
+    ) -> Registered:
         """Register a query and those behind its subqueries; they see the rows after `start`. A restored query gets the
         slot that it
         had, and those behind its subqueries get what the snapshot says of them."""
@@ -185,20 +185,20 @@ class Pipeline:
                 self.drop_query(maker.name)
             raise
 
-    def _add(self, query: BoundQuery, start: int, slot: int | None) -> Standing:
+    def _add(self, query: BoundQuery, start: int, slot: int | None) -> Registered:
         for table in query.unnested:
             self._unnest(table)
         self.derived.begin(query)
         try:
-            standing = self.queries[query.name] = self.kinds.of(query, start).stand(query, start, slot)
-            self.timeline(standing.unit.streams)
+            registered = self.queries[query.name] = self.kinds.of(query, start).register(query, start, slot)
+            self.timeline(registered.unit.streams)
             self.spilling.look_up_budget()
         except BaseException:
             self.derived.end(query)
             raise
         finally:
             self._forget_timelines()
-        return standing
+        return registered
 
     def _forget_timelines(self) -> None:
         """A timeline goes when no unit follows it and no port reads its stores."""
@@ -248,16 +248,16 @@ class Pipeline:
         """Remove a query at once; its undelivered results are discarded."""
         for kind in self.kinds.all:
             kind.before_drop(name)
-        standing = self.queries.pop(name)
+        registered = self.queries.pop(name)
         self.triggers.forget(name)
         self.stopping.discard(name)
-        standing.unit.leave(name)
+        registered.unit.leave(name)
         self.spilling.look_up_budget()
         self._forget_timelines()
-        self.derived.end(standing.query)
-        for maker in reversed(standing.query.makers):
+        self.derived.end(registered.query)
+        for maker in reversed(registered.query.makers):
             self.drop_query(maker.name)
-        for table in standing.query.unnested:
+        for table in registered.query.unnested:
             self.tables.pop(table.name, None)
             self.table_schemas.pop(table.name, None)
 

@@ -81,13 +81,13 @@ def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
         unit,
         requests,
         instants,
-        unit.answer(of_requests(unit.template, requests, instants, unit.standing.tuning.most_probes)),
+        unit.answer(of_requests(unit.template, requests, instants, unit.registered.tuning.most_probes)),
     )
 
 
 def _of_one(unit: TemplateUnit, request: Request) -> pa.Table:
     instant = _instants(unit, [request])[0]
-    asked = of_requests(unit.template, [request], [instant], unit.standing.tuning.most_probes)
+    asked = of_requests(unit.template, [request], [instant], unit.registered.tuning.most_probes)
     columns = unit.columns(asked, request.columns)
     return _table(unit, request, columns, len(columns[0]), instant)
 
@@ -100,7 +100,7 @@ def _shaped(
     tables = []
     for at, (request, instant) in enumerate(zip(requests, instants, strict=True)):
         low, high = np.searchsorted(number, [at, at + 1]).tolist()
-        columns = unit.standing.answering.picked(whole.slice(low, high - low), request.columns)
+        columns = unit.registered.answering.picked(whole.slice(low, high - low), request.columns)
         tables.append(_table(unit, request, columns, high - low, instant))
     return tables
 
@@ -127,7 +127,7 @@ def answer_parts(pipeline: Pipeline, requests: Sequence[Request]) -> tuple[list[
         found = _instants(unit, mine)
         for number, instant in zip(numbers, found, strict=True):
             instants[number] = instant
-        asked = of_requests(unit.template, mine, found, unit.standing.tuning.most_probes)
+        asked = of_requests(unit.template, mine, found, unit.registered.tuning.most_probes)
         here = unit.asked_here(asked)
         part = unit.parts(asked.some(here))
         if part.num_rows:
@@ -142,7 +142,7 @@ def merged_answers(
     found: dict[int, pa.Table] = {}
     for name, numbers in _by_template(requests).items():
         unit = _unit(pipeline, name)
-        whole = unit.standing.answering.merged(parts.get(name, ()), pipeline.issues)
+        whole = unit.registered.answering.merged(parts.get(name, ()), pipeline.issues)
         tables = _shaped(unit, [requests[n] for n in numbers], [instants[n] for n in numbers], whole)
         found |= dict(zip(numbers, tables, strict=True))
     return [found[n] for n in range(len(requests))]

@@ -37,7 +37,7 @@ class PipelineTriggers:
         return dict(self._changed.get(query, {}))
 
     def change(self, query: str, given: Mapping[str, str]) -> None:
-        """Give a query that stands other triggers; an error leaves everything as it was."""
+        """Give a registered query other triggers; an error leaves everything as it was."""
         new = checked(query, given)
         known = self._pipeline.queries[query].triggers
         if "purge" in new and "purge" not in known:

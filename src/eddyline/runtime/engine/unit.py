@@ -1,11 +1,11 @@
-"""What a pipeline runs behind its stores: units, the queries that stand in them, and the kinds of queries that there
+"""What a pipeline runs behind its stores: units, the queries that are registered in them, and the kinds of queries that there
 are.
 
 Answer   A `Unit` answers one or many queries over a fixed set of streams. The pipeline hands it every row of those
          streams exactly once, in the total order, in slices; then it says how far time has moved. The unit hands
          results to the outcome.
 
-             Kind.stand ─► Standing in a Unit          once per query
+             Kind.register ─► Registered in a Unit       once per query
              Unit.take(slice), take(slice) … advance(end), purge(now)      every epoch
              Unit.snapshot / Unit.restore              checkpoints
 
@@ -126,8 +126,8 @@ class Unit(Protocol):
     streams: frozenset[str]
 
     @property
-    def queries(self) -> Mapping[str, Standing]:
-        """The queries that stand in it, by name."""
+    def queries(self) -> Mapping[str, Registered]:
+        """The queries that are registered in it, by name."""
 
     def leave(self, name: str) -> None:
         """A query leaves at once; a unit without any query leaves its kind and lets go of everything that it holds."""
@@ -166,7 +166,7 @@ class Unit(Protocol):
     def report(self) -> UnitFigures: ...
 
 
-class Standing(Protocol):
+class Registered(Protocol):
     """One registered query in its unit."""
 
     query: BoundQuery

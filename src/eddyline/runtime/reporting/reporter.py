@@ -48,7 +48,7 @@ class ReportedEngine(Protocol):
     def report(self) -> Report: ...
 
     def described(self) -> dict[str, dict[str, Any]]:
-        """query -> sql, start, stop, lease (seconds or None); of all queries that stand."""
+        """query -> sql, start, stop, lease (seconds or None); of all registered queries."""
 
     def leaving(self) -> frozenset[str]:
         """The queries that have been dropped and still have results to give."""

@@ -6,7 +6,7 @@ Answer   `admit` gives the new rows of one input without those that some other i
 
              new rows ─► a partner in c? ─► a partner in d? ─► probe b, then c, then d
 
-State    Counts. With `auto`, which questions refuse enough to be asked at all; the others are tried now and then, on a
+State    Counts. With `auto`, which conditions refuse enough rows to be tested at all; the others are tried now and then, on a
          sample.
 Limits   Reads keys and windows of all queries together: a row is left out only when none of them can use it.
 Reading  docs/operators/demand.md
@@ -37,19 +37,19 @@ class Admission:
             for number in node.orders[origin][1:]:
                 links = links_between(node.equalities, one.references, node.inputs[number])
                 if links:
-                    asked = None if zones is None else (zones, node.counters)
+                    zones_and_counters = None if zones is None else (zones, node.counters)
                     self.conditions[origin].append(
-                        DemandCondition(node.inputs[number], links, node.bases, mode == "bloom", asked)
+                        DemandCondition(node.inputs[number], links, node.bases, mode == "bloom", zones_and_counters)
                     )
 
     @property
     def checks(self) -> int:
-        return sum(condition.checked for asked in self.conditions for condition in asked)
+        return sum(condition.checked for conditions in self.conditions for condition in conditions)
 
     @property
     def listens_to(self) -> list[tuple[int, ...]]:
         """The references that conditions in use read, one by one."""
-        return sorted({(r,) for c in self.edge.asked_early for r in c.opposite.references})
+        return sorted({(r,) for c in self.edge.used_early for r in c.opposite.references})
 
     def as_json(self) -> dict[str, Any]:
         state = "listening" if self.listens_to else "making everything"

@@ -25,7 +25,7 @@ class Conditions:
         self, node: JoinNode, targets: tuple[Input, ...], bloomed: bool, zones: PartnerZones | None = None
     ) -> None:
         self.node = node
-        asked = None if zones is None else (zones, node.counters)
+        zones_and_counters = None if zones is None else (zones, node.counters)
         #: Every condition on combinations.
         self.all: list[DemandCondition] = []
         self.unlinked: list[Input] = []
@@ -38,12 +38,16 @@ class Conditions:
             if not links:
                 self.unlinked.append(target)
                 continue
-            whole = DemandCondition(target, links, node.bases, bloomed, asked)
+            whole = DemandCondition(target, links, node.bases, bloomed, zones_and_counters)
             self.all.append(whole)
             for number, one in enumerate(node.inputs):
                 mine = links_between(node.equalities, one.references, target)
                 if mine:
-                    alone = whole if mine == links else DemandCondition(target, mine, node.bases, bloomed, asked)
+                    alone = (
+                        whole
+                        if mine == links
+                        else DemandCondition(target, mine, node.bases, bloomed, zones_and_counters)
+                    )
                     self.early[number].append((whole, alone))
         #: The conditions that are tested; with `auto`, those that save more than they cost.
         self.used = list(self.all)

@@ -1,14 +1,14 @@
-"""To which inputs a producer listens: those outside of its subtree, asked directly or through their streams.
+"""To which inputs a producer listens: those outside of its subtree, probed directly or through their streams.
 
 Answer   `targets_of` gives, for every inner node of a tree, the inputs in which a combination of the node must find a
          partner before a node above can use it. These are the siblings of the node and of its ancestors. A sibling that
-         is a node itself can be asked in three ways.
+         is a node itself can be probed in three ways.
 
              probes      through the stores of its streams, which always hold everything
-             one-sided   through its own store if it is made before the asking node; otherwise not at all
-             chain       through its own store if it is made before the asking node; otherwise through its streams
+             one-sided   through its own store if it is made before the listening node; otherwise not at all
+             chain       through its own store if it is made before the listening node; otherwise through its streams
 
-Limits   Dependencies are acyclic: a node asks only stores that are complete before it runs. Where both inputs of a
+Limits   Dependencies are acyclic: a node probes only stores that are complete before it runs. Where both inputs of a
          consumer wait for each other's stores, results are lost.
 Reading  docs/operators/demand.md
 """
@@ -26,7 +26,7 @@ def targets_of(
 ) -> dict[int, tuple[Input, ...]]:
     """Per place in `nodes` (children before parents, the root last), the inputs that its combinations must match.
 
-    `auto` is the chain: no form keeps less, and what it asks first is the smaller of the stores that it may ask.
+    `auto` is the chain: no form keeps less, and the first store it probes is the smaller one of those that it may probe.
     """
     place = {id(kept): number for number, (_, kept) in enumerate(nodes) if kept is not None}
     found: dict[int, tuple[Input, ...]] = {}
@@ -41,7 +41,7 @@ def targets_of(
             here: list[Input] = list(outer)
             for sibling in node.inputs:
                 if sibling is not child:
-                    here += _asked(sibling, place[id(child)], place, bases, control)
+                    here += _tested_inputs(sibling, place[id(child)], place, bases, control)
             descend(place[id(child)], tuple(here))
 
     if nodes:
@@ -49,11 +49,11 @@ def targets_of(
     return found
 
 
-def _asked(
-    sibling: Input, asking: int, place: Mapping[int, int], bases: Mapping[int, StreamInput], control: str
+def _tested_inputs(
+    sibling: Input, before: int, place: Mapping[int, int], bases: Mapping[int, StreamInput], control: str
 ) -> list[Input]:
     if not isinstance(sibling, NodeInput):
         return [sibling]
-    if control != "probes" and place[id(sibling)] < asking:
+    if control != "probes" and place[id(sibling)] < before:
         return [sibling]
     return [] if control == "one-sided" else [bases[reference] for reference in sibling.references]

@@ -1,7 +1,7 @@
 """One edge from a producer to its consumers: whether feedback flows on it, and what it has done so far.
 
 Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed:
-         the work that refused combinations would have been, against the work of asking, of resuming, and of an epoch as
+         the work that refused combinations would have been, against the work of testing, of resuming, and of an epoch as
          such.
 
              listening ──less than 10 % of the work saved──► making everything
@@ -65,7 +65,7 @@ class EdgeSample:
     tuning: DemandTuning
 
     def saved(self, worth: float, chosen: Sequence[int]) -> float:
-        """The work that some conditions save, asked in the order given, in nanoseconds."""
+        """The work that some conditions save, tested in the order given, in nanoseconds."""
         if -1 in self.empty or set(self.empty) & set(chosen):
             return self.expected * worth
         left: Flags = np.ones(self.refusals.shape[1], np.bool_)
@@ -104,10 +104,10 @@ class Edge:
     resumptions: int = 0
     admitted: int = 0
     produced: int = 0
-    #: Opposite rows that may have asked, and rows touched in order to resume.
+    #: Opposite rows that may demand a suspended row, and rows touched in order to resume.
     examined: int = 0
     woken: int = 0
-    #: Epochs in which anything was asked: not those in which the whole producer was suspended.
+    #: Epochs in which a condition was tested: not those in which the whole producer was suspended.
     busy: int = 0
     #: Combinations that a new row gives if nothing is held back, as last seen.
     per_row: float = 1.0
@@ -115,12 +115,12 @@ class Edge:
     worth: float = 0.0
     suspended_peak: int = 0
     switches: int = 0
-    #: A condition on single rows is asked when it refuses at least this share of them; below 0: the one for
+    #: A condition on single rows is tested when it refuses at least this share of them; below 0: the one for
     #: combinations.
     useful: float = -1.0
     #: The most conditions on single rows that are tried in one epoch.
     samples: int = 64
-    asked_early: set[DemandCondition] = field(default_factory=set)
+    used_early: set[DemandCondition] = field(default_factory=set)
     _epoch: int = 0
     _pause: int = 0
     _next: int = 1
@@ -128,7 +128,7 @@ class Edge:
     #: The epoch in which conditions were last tried, and how many.
     _sampled: tuple[int, int] = (0, 0)
     _before: tuple[int, ...] = (0,) * 8
-    _asking: dict[DemandCondition, ConditionBackoff] = field(default_factory=dict)
+    _backoffs: dict[DemandCondition, ConditionBackoff] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.worth = self.tuning.make
@@ -177,7 +177,7 @@ class Edge:
         """
         self.per_row = sample.expected / max(sample.rows, 1)
         total = sample.expected * self.worth
-        # To ask more costs nothing now; to ask less would mean to make all that was held back.
+        # To test more conditions costs nothing now; to test fewer would mean to make all that was held back.
         saved, chosen = sample.best(self.worth, used if self.listens else ())
         if self.listens and saved < sample.saved(self.worth, used) + self.tuning.better * total:
             saved, chosen = sample.saved(self.worth, used), list(used)
@@ -198,7 +198,7 @@ class Edge:
         if not self.is_open:
             return False
         self._checks = checks
-        suspensions, marks, produced, asked, examined, woken, resumed, epochs = (
+        suspensions, marks, produced, tested, examined, woken, resumed, epochs = (
             now - then for now, then in zip(_COUNTS(self), self._before, strict=True)
         )
         refused = marks + suspensions * self.per_row
@@ -207,7 +207,7 @@ class Edge:
         self._mark()
         cost = self.tuning
         spent = (
-            asked * cost.check
+            tested * cost.check
             + examined * cost.novel
             + woken * cost.wake
             + resumed * cost.resume
@@ -226,36 +226,36 @@ class Edge:
     def admitted_by(
         self, questions: Sequence[tuple[DemandCondition, DemandCondition]], rows: Combinations
     ) -> Ints | None:
-        """Positions of the rows that may be part of something, asking what is worth it; None: all of them.
+        """Positions of the rows that may be part of something; only conditions that are worth it are tested; None: all of them.
 
         `questions`: conditions on combinations, each with what it says of single rows.
         """
         chosen: Ints | None = None
         for _, condition in questions:
-            if not self.worth_asking(condition, rows):
+            if not self.is_worth_testing(condition, rows):
                 continue
             condition.prepare()
             found = condition.passes(rows, chosen)
-            self.asked(condition, len(found), len(found) - int(np.count_nonzero(found)))
+            self.note_tested(condition, len(found), len(found) - int(np.count_nonzero(found)))
             chosen = np.flatnonzero(found) if chosen is None else chosen[found]
         left = len(rows) if chosen is None else len(chosen)
         self.admitted += left
         self.suspensions += len(rows) - left
         return None if left == len(rows) else chosen
 
-    def worth_asking(self, condition: DemandCondition, rows: Combinations) -> bool:
-        """Whether to ask of single rows now; one that refuses too little is only tried now and then, on a sample."""
-        asking = self._asking.setdefault(condition, ConditionBackoff())
-        if self.is_open and not asking.active and self._epoch >= asking.until and self._may_sample():
+    def is_worth_testing(self, condition: DemandCondition, rows: Combinations) -> bool:
+        """Whether to test single rows now; one that refuses too little is only tried now and then, on a sample."""
+        backoff = self._backoffs.setdefault(condition, ConditionBackoff())
+        if self.is_open and not backoff.active and self._epoch >= backoff.until and self._may_sample():
             enough = self.tuning.enough
             few = spread(len(rows), 4 * enough)
             refused = 1.0 if len(few) < enough else np.count_nonzero(~condition.sampled(rows.ids, few)) / len(few)
-            asking.active = refused >= self.useful
-            asking.later(self._epoch, self.tuning.longest_pause)
-        if asking.active or not self.is_open:
-            self.asked_early.add(condition)
+            backoff.active = refused >= self.useful
+            backoff.later(self._epoch, self.tuning.longest_pause)
+        if backoff.active or not self.is_open:
+            self.used_early.add(condition)
             return True
-        self.asked_early.discard(condition)
+        self.used_early.discard(condition)
         return False
 
     def _may_sample(self) -> bool:
@@ -264,14 +264,14 @@ class Edge:
         self._sampled = (self._epoch, self._sampled[1] + 1)
         return self._sampled[1] <= self.samples
 
-    def asked(self, condition: DemandCondition, rows: int, refused: int) -> None:
-        asking = self._asking[condition]
-        asking.checked += rows
-        asking.refused += refused
-        if asking.checked >= 16 * self.tuning.enough:
-            asking.active = asking.refused >= self.useful * asking.checked
-            asking.later(self._epoch, self.tuning.longest_pause)
-            asking.checked = asking.refused = 0
+    def note_tested(self, condition: DemandCondition, rows: int, refused: int) -> None:
+        backoff = self._backoffs[condition]
+        backoff.checked += rows
+        backoff.refused += refused
+        if backoff.checked >= 16 * self.tuning.enough:
+            backoff.active = backoff.refused >= self.useful * backoff.checked
+            backoff.later(self._epoch, self.tuning.longest_pause)
+            backoff.checked = backoff.refused = 0
 
     @property
     def avoided(self) -> int:

@@ -70,8 +70,8 @@ class HoldingBack:
     def sift(self, origin: int, made: Combinations) -> Combinations:
         """Combinations of new rows of an input without those that are not demanded."""
         references = frozenset(self.node.inputs[origin].references)
-        asked = self.edge.asked_early
-        return self.sifted(made, lambda c: c is self._probed_with or (c in asked and c.references <= references))
+        early = self.edge.used_early
+        return self.sifted(made, lambda c: c is self._probed_with or (c in early and c.references <= references))
 
     def sifted(self, made: Combinations, known: Callable[[DemandCondition], bool] = lambda _: False) -> Combinations:
         """Combinations that every condition but those `known` to hold lets pass."""

@@ -1,4 +1,4 @@
-"""Which part of a combination is not demanded: conditions over its components, asked exactly or through a Bloom filter.
+"""Which part of a combination is not demanded: conditions over its components, tested exactly or through a Bloom filter.
 
 Answer   A `DemandCondition` holds of a combination while the opposite input has a row with equal keys for all
          components that the condition speaks of. A condition over one component is level 1 of the lattice of
@@ -11,7 +11,7 @@ Answer   A `DemandCondition` holds of a combination while the opposite input has
 
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
-Limits   Zones of the opposite store are asked first, where that is worth it: stretches of rows that they refuse are not
+Limits   Zones of the opposite store are compared first, where that is worth it: stretches of rows that they refuse are not
          looked up. Conditions compare 64-bit keys: a collision lets more pass. Which keys are new to a store is
          decided by the keys themselves.
 Reading  docs/operators/demand.md
@@ -37,10 +37,10 @@ from eddyline.operators.stream.keys import combined
 from eddyline.state.columns import Ints
 
 Flags = npt.NDArray[np.bool_]
-#: The zones that conditions ask first, and what counts their answers.
+#: The zones that conditions compare first, and what counts their answers.
 AskedZones = tuple[PartnerZones, Counters]
 
-#: Key columns per side that a probe can ask about on its way.
+#: Key columns per side that a probe can test on its way.
 _MOST_KEYS = 2
 
 #: (reference, key) of the combination, (reference, key) of the opposite input.
@@ -79,7 +79,7 @@ class DemandCondition:
         self.links = links
         self.bases = bases
         self.bloomed = bloomed
-        #: Zones of the opposite store, asked before its index; None: they are not.
+        #: Zones of the opposite store, compared before its index; None: they are not.
         self.zones = zones
         self._worth = None if zones is None else zones[0].worth()
         self.index_column: str | None = None
@@ -99,7 +99,7 @@ class DemandCondition:
         return self.rejected / self.checked if self.checked else 0.0
 
     def prepare(self) -> None:
-        """Have the index that answers the question; before the first time it is asked."""
+        """Have the index that tests use; called before the first test."""
         if self.links and self.index_column is None:
             self.index_column = self.opposite.need_index(tuple((there, key) for _, _, there, key in self.links))
 
@@ -140,16 +140,16 @@ class DemandCondition:
         if self.index_column is not None:
             ends = np.full(len(hashes), np.iinfo(np.int64).max)
             return self._partners(hashes, -ends, ends, self.opposite.end) >= 0
-        asked, places = np.unique(hashes, return_inverse=True)
-        # A filter of the few that are asked about is cheaper than to look each opposite row up among them.
-        sieve = bloom.filter_for(8 * len(asked))
-        bloom.fill(sieve, asked)
+        distinct, places = np.unique(hashes, return_inverse=True)
+        # A filter of these few hashes is cheaper than to look each opposite row up among them.
+        sieve = bloom.filter_for(8 * len(distinct))
+        bloom.fill(sieve, distinct)
         keys = self._opposite_keys()
         keys = keys[bloom.may_hold(sieve, keys)]
-        at = np.minimum(np.searchsorted(asked, keys), len(asked) - 1)
-        found: Flags = np.zeros(len(asked), np.bool_)
-        if len(asked):
-            found[at[asked[at] == keys]] = True
+        at = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
+        found: Flags = np.zeros(len(distinct), np.bool_)
+        if len(distinct):
+            found[at[distinct[at] == keys]] = True
         return found[places]
 
     def hashes(self, ids: Mapping[int, Ints], chosen: Ints | None = None) -> Ints:
@@ -171,7 +171,7 @@ class DemandCondition:
         holders = self._partners(keys, floors, np.full(len(keys), FOREVER), start)
         known: Flags = holders >= 0
         if len(self.links) > 1:
-            # Equal hashes of different keys: what the one asks for is not made when the other comes.
+            # Equal hashes of different keys: what the one demands is not made when the other comes.
             known[known] = self._same_keys(ids[known], holders[known])
         return ids[~known]
 
@@ -222,7 +222,7 @@ def wanted_pairs(
     index_column: str,
     probe: Probe,
 ) -> tuple[Ints, Ints, int, int] | None:
-    """Probe a stream for new rows and ask the condition of every pair at once: (left, right, visited, refused).
+    """Probe a stream for new rows and test the condition on every pair at once: (left, right, visited, refused).
 
     None where the condition is not about both, or about more columns than the kernel takes.
     """
@@ -234,8 +234,8 @@ def wanted_pairs(
         or len(own) + len(other) < len(condition.links)
     ):
         return None
-    store, asked = partner.store, condition.opposite.store
-    asked_index = asked.indexes[condition.index_column or ""]
+    store, tested = partner.store, condition.opposite.store
+    tested_index = tested.indexes[condition.index_column or ""]
     mine = [condition.bases[r].store.at(key, probe.rows.ids[r]) for r, key, _, _ in own]
     theirs = [store.columns[key] for _, key, _, _ in other]
     # The links are sorted by input, so that the keys of one input come before those of the other.
@@ -244,7 +244,12 @@ def wanted_pairs(
     sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
     opposite = condition.opposite
     there = bloom.ProbedStore(
-        asked_index.heads, asked_index.back, asked_index.keys, asked.columns[opposite.death], asked.base, asked.first
+        tested_index.heads,
+        tested_index.back,
+        tested_index.keys,
+        tested.columns[opposite.death],
+        tested.base,
+        tested.first,
     )
-    asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
-    return bloom.probe_wanted(asking, stored, sides, opposite.floors(probe.rows.clock), there)
+    probed = ProbeKeys(probe.hashes, probe.limits, probe.floors)
+    return bloom.probe_wanted(probed, stored, sides, opposite.floors(probe.rows.clock), there)

@@ -6,7 +6,7 @@ Answer   `PartnerZones.may_have` says of rows whether they may have a partner in
              keys of 64 rows            40 ── 47
              zones of the store   3 ── 9            55 ── 61          missed: none of the 64 rows has a partner
 
-State    Per condition whether asking has been worth it.
+State    Per condition whether comparing zones has been worth it.
 Limits   Keys are those that indexes have: whole numbers, dates and times are in order, others are hashes and never
          miss for long. Zones are wider than their rows: what they let pass is looked up.
 Reading  docs/heralds.md, docs/operators/demand.md
@@ -44,7 +44,7 @@ class PartnerZones:
         self._epoch += 1
 
     def worth(self) -> Worth:
-        """Whether a condition asks zones: every condition has its own."""
+        """Whether a condition compares zones: every condition has its own."""
         return Worth(self.tuning, self.is_open)
 
     def may_have(
@@ -58,14 +58,14 @@ class PartnerZones:
         counters: Counters,
     ) -> Flags | None:
         """Of rows (or of the chosen among them), whether the opposite input may have a partner; None: all may, or zones
-        are not asked.
+        are not compared.
 
         Args:
             links: (reference, key) of the rows and of the opposite input, which must be equal.
         """
         count = len(next(iter(ids.values()))) if chosen is None else len(chosen)
         store, cost = opposite.store, self.tuning
-        if not count or not store.live or not worth.asks(self._epoch):
+        if not count or not store.live or not worth.is_worth(self._epoch):
             return None
         cuts = np.append(np.arange(0, count, cost.rows), count)
         misses: Flags = np.zeros(len(cuts) - 1, np.bool_)

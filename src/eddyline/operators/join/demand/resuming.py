@@ -84,8 +84,8 @@ class Resuming:
                 continue
             condition.prepare()
             self.edge.examined += stop - start
-            asking = condition.novel(start, stop, last)
-            if not len(asking):
+            opposite = condition.novel(start, stop, last)
+            if not len(opposite):
                 continue
             if condition not in self._waking:
                 self._waking[condition] = Gathering(
@@ -96,11 +96,11 @@ class Resuming:
             known = [condition]
             if can_wake_pairs(self.node, condition):
                 third = max((c for c in conditions.used if c is not condition), key=lambda c: c.rate, default=None)
-                made, tested = woken_pairs(waking, asking, novelty.low, rows_seen, third)
+                made, tested = woken_pairs(waking, opposite, novelty.low, rows_seen, third)
                 found = [made] if len(made) else []
                 known += [] if tested is None else [tested]
             else:
-                found = waking.gather(0, waking.witnesses(asking), novelty.low, rows_seen)
+                found = waking.gather(0, waking.witnesses(opposite), novelty.low, rows_seen)
             self._charge(waking.counters, 0)
             self.edge.woken += waking.counters.visited
             self._resume(found, known, output)

@@ -1,9 +1,9 @@
-"""Resuming at the lowest joins: from rows that ask straight to the pairs of two streams.
+"""Resuming at the lowest joins: from new opposite rows straight to the pairs of two streams.
 
-Answer   `woken_pairs` gives what `Gathering.gather` gives for rows that ask, without those pairs that one further
-         condition refuses, for nodes over two streams that the asking rows both share keys with.
+Answer   `woken_pairs` gives what `Gathering.gather` gives for new opposite rows, without those pairs that one further
+         condition refuses, for nodes over two streams that the opposite rows both share keys with.
 State    None.
-Limits   Most pairs that a row asks for are wanted by no other row. A join step at a time would write all of them down.
+Limits   Most pairs that a row demands are wanted by no other row. A join step at a time would write all of them down.
 Reading  docs/operators/demand.md
 """
 
@@ -29,42 +29,42 @@ from eddyline.state.columns import Ints
 
 
 def can_wake_pairs(node: JoinNode, condition: DemandCondition) -> bool:
-    """Whether the rows that a condition asks about are pairs of streams that both share keys with the asking rows."""
+    """Whether the rows that a condition is about are pairs of streams that both share keys with the opposite rows."""
     streams = [one for one in node.inputs if isinstance(one, StreamInput) and not one.stream.is_table]
     return len(streams) == len(node.inputs) == 2 and all(condition.references & set(one.references) for one in streams)
 
 
 def woken_pairs(
-    gathering: Gathering, asking: Ints, low: int, rows_seen: RowsSeen, third: DemandCondition | None
+    gathering: Gathering, opposite: Ints, low: int, rows_seen: RowsSeen, third: DemandCondition | None
 ) -> tuple[Combinations, DemandCondition | None]:
-    """Pairs that the asking rows want, and the condition that has been asked of them: `third`, if it could be."""
+    """Pairs that the opposite rows want, and the condition that has been tested on them: `third`, if it could be."""
     near, far = gathering.inputs[1:]
     assert gathering.witness is not None and isinstance(near, StreamInput) and isinstance(far, StreamInput)
     to_near, to_far = (links_between(gathering.equalities, gathering.witness.references, one) for one in (near, far))
     between = links_between(gathering.equalities, near.references, far)
     if third is not None and third.bloomed:
         third = None
-    ids = gathering.witness.expand(asking)
+    ids = gathering.witness.expand(opposite)
     near_keys, far_keys = (
         [gathering.node.bases[r].store.at(key, ids[r]) for r, key, _, _ in links] for links in (to_near, to_far)
     )
     links = () if third is None else third.links
-    nears, fars, visited, asked, refused = waking.asked_pairs(  # type: ignore[no-untyped-call]
+    nears, fars, visited, tested, refused = waking.demanded_pairs(  # type: ignore[no-untyped-call]
         (combined(near_keys), combined(far_keys), np.stack(near_keys, axis=1), np.stack(far_keys, axis=1)),
         _side(near, to_near, [key for _, key, _, _ in between], links, low),
         _side(far, to_far, [key for _, _, _, key in between], links, low),
         _third(third, near),
         low,
     )
-    gathering.counters.probes += len(asking)
+    gathering.counters.probes += len(opposite)
     gathering.counters.visited += visited
     if third is not None:
-        third.checked += asked
+        third.checked += tested
         third.rejected += refused
-    return _standing(gathering, near, far, nears, fars, low, rows_seen), third
+    return _true_pairs(gathering, near, far, nears, fars, low, rows_seen), third
 
 
-def _standing(
+def _true_pairs(
     gathering: Gathering, near: StreamInput, far: StreamInput, nears: Ints, fars: Ints, low: int, rows_seen: RowsSeen
 ) -> Combinations:
     """Those of the pairs that stand up to texts, conditions, lineage and counted windows, with their true age."""
@@ -87,9 +87,9 @@ def _standing(
 
 
 def _side(
-    one: StreamInput, asked_by: Sequence[Link], joint: list[str], third: Sequence[Link], low: int
+    one: StreamInput, opposite_links: Sequence[Link], joint: list[str], third: Sequence[Link], low: int
 ) -> tuple[Any, ...]:
-    keys = [key for _, _, _, key in asked_by]
+    keys = [key for _, _, _, key in opposite_links]
     store = one.store
     index = store.indexes[one.need_index(tuple((one.port.position, key) for key in keys))]
     floor = int(one.floors(np.array([low]))[0])
@@ -111,7 +111,7 @@ def _keys(one: StreamInput, names: Sequence[str | None]) -> Ints:
 
 
 def _third(condition: DemandCondition | None, near: StreamInput) -> tuple[Any, ...]:
-    """The store that is asked whether it holds the key of a pair."""
+    """The store that is tested whether it holds the key of a pair."""
     if condition is None:
         key = np.zeros(1, np.int64)
         return False, np.zeros(1, np.bool_), key, np.zeros(1, np.int32), key, key, 0, 0, 0

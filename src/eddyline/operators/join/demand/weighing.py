@@ -88,8 +88,8 @@ class Weighing:
             return 0, 0.0
         one = node.inputs[order_from(node, condition.opposite)[0] - 1]
         links = [link for link in condition.links if link[0] in one.references]
-        asking = condition.opposite.expand(start + spread(stop - start, self.tuning.sample))
-        keys = combined([node.bases[there].store.at(key, asking[there]) for _, _, there, key in links])
+        rows = condition.opposite.expand(start + spread(stop - start, self.tuning.sample))
+        keys = combined([node.bases[there].store.at(key, rows[there]) for _, _, there, key in links])
         held = alive_components(one, node.bases)
         stored = np.sort(combined([node.bases[r].store.at(key, held[r]) for r, key, _, _ in links]))
         touched = np.searchsorted(stored, keys, side="right") - np.searchsorted(stored, keys)

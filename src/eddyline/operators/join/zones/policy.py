@@ -4,11 +4,11 @@ test.
 Answer   At the point *mode*: a grid of stretches of probing rows against the zones of the store that a scan would walk.
          A cell is skipped if the conditions of the node contradict its ranges; conditions that hold at the worst ends
          are passed. A probe by hash leaves out stretches of rows that contradict the range of the whole store.
-State    Per step of a node: its variables, its system of differences, and whether zones have been worth asking.
+State    Per step of a node: its variables, its system of differences, and whether zones have been worth comparing.
 Limits   Only conditions over the references of the node count; inputs that are probed later in the same node count with
          their whole present range, because partners are older and hence stored. A node with a condition that can fail
          on a value, and that is no difference, evaluates everything. Where orders are drawn, cells are skipped and no
-         condition is passed. With `auto`, a join on equalities alone asks zones where keys of one column seem to miss a
+         condition is passed. With `auto`, a join on equalities alone compares zones where keys of one column seem to miss a
          store.
 Reading  docs/heralds.md
 """
@@ -97,7 +97,7 @@ class ZoneSkipping(JoinPolicy):
         if key not in self._steps:
             self._steps[key] = self._of_step(node, probe)
         step, one = self._steps[key], node.inputs[probe.step.input]
-        if step is None or not one.store.live or not step.worth.asks(self._epoch):
+        if step is None or not one.store.live or not step.worth.is_worth(self._epoch):
             return None
         walks = probe.takes_pairs and (probe.step.index is None or node.loop)
         if not walks and self.is_open and not step.worth.is_on and step.is_keyed and not self._may_miss(probe, one):
@@ -169,7 +169,7 @@ class ZoneSkipping(JoinPolicy):
 
     def _may_miss(self, probe: Probe, one: Input) -> bool:
         """Whether some stretch of the keys of a probe by hash seems to miss those of the store: a glance before zones
-        are asked. Keys of
+        are compared. Keys of
         several keys are hashes, which miss nothing."""
         keys = one.store.column(probe.step.index or one.order)
         if len(probe.step.probe_keys) != 1 or not len(keys):

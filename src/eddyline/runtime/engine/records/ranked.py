@@ -15,7 +15,7 @@ import numpy as np
 
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
-from eddyline.operators.stream.record_queue import standing
+from eddyline.operators.stream.record_queue import rows_before
 from eddyline.operators.stream.waiting import Released
 from eddyline.state.columns import Ints
 
@@ -58,9 +58,9 @@ def ranked_records(
 def _own(stream: Stream, rows: Released, records: Records) -> Ints:
     """How many of the stream's released rows stand before each record, wherever they are."""
     if rows.numbers is not None:
-        return standing(records, rows.times, rows.numbers)
+        return rows_before(records, rows.times, rows.numbers)
     sequence = None if stream.sequence is None else rows.table.column(stream.sequence)
-    return standing(records, rows.ts, rows.number, sequence)
+    return rows_before(records, rows.ts, rows.number, sequence)
 
 
 def between(ranked: Mapping[str, list[RankedRecords]], first: int, stop: int | None) -> dict[str, list[RankedRecords]]:

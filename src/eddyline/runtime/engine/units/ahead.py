@@ -27,9 +27,9 @@ _NUMBER, _ROUTES = "_number", "_routes"
 
 
 class AheadRows:
-    def __init__(self, standing: RegisteredTemplate, time: str) -> None:
-        self._standing = standing
-        self._source = standing.template.source
+    def __init__(self, registered: RegisteredTemplate, time: str) -> None:
+        self._registered = registered
+        self._source = registered.template.source
         self._time = time
         #: Rows in order, with their numbers and the routes that sent them.
         self._held: list[pa.Table] = []
@@ -69,13 +69,13 @@ class AheadRows:
         if _ROUTES in whole.column_names:
             routes = whole.column(_ROUTES).fill_null(np.iinfo(np.uint64).max).to_numpy().astype(np.uint64)
         rows = whole.select([name for name in whole.column_names if name not in (_NUMBER, _ROUTES)])
-        return self._standing.over(rows, event_times(rows, self._time), whole.column(_NUMBER).to_numpy(), routes).parts(
-            requests
-        )
+        return self._registered.over(
+            rows, event_times(rows, self._time), whole.column(_NUMBER).to_numpy(), routes
+        ).parts(requests)
 
     def fewer(self, requests: Requests) -> Requests:
         """The requests for the rows before these: a window of ROWS is used up in part."""
-        if not isinstance(self._standing.template.window, Rows):
+        if not isinstance(self._registered.template.window, Rows):
             return requests
         times = np.concatenate([event_times(table, self._time) for table in self._held])
         return replace(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.operators.join.group import JoinGroup
-from eddyline.runtime.engine.unit import EpochEnd, Standing, Unit
+from eddyline.runtime.engine.unit import EpochEnd, Registered, Unit
 from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class QueryKind(ABC, Generic[U]):
         """Whether the kind answers a query that begins at `start`."""
 
     @abstractmethod
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> Standing:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> Registered:
         """Put a query into its unit, which is made if it does not exist; the query sees the rows after `start`."""
 
     def groups(self) -> Iterator[tuple[str, JoinGroup]]:

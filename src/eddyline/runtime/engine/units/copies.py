@@ -1,6 +1,6 @@
-"""Queries that are equal to one that stands already: its results are theirs, and nothing is computed twice.
+"""Queries that are equal to one that is registered already: its results are theirs, and nothing is computed twice.
 
-Answer   `s JOIN LATEST q` reads the changes of q. Where q itself stands in the job since the same instant, the maker of
+Answer   `s JOIN LATEST q` reads the changes of q. Where q itself is registered in the job since the same instant, the maker of
          these changes is a *copy*: `CopyUnit.advance` takes the results of the epoch from the query that computes them,
          the *original*.
 
@@ -24,8 +24,8 @@ import pyarrow as pa
 from eddyline.model.query import BoundQuery
 from eddyline.operators.project import result_schema
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.engine.standing.aggregate import AggregateQuery
-from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.registered.aggregate import AggregateQuery
+from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.engine.units.joins import JoinKind, JoinUnit, partition_state, until
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
-class CopiedQuery(StandingBase):
+class CopiedQuery(RegisteredBase):
     is_timed = False
     merging = None
 
@@ -66,11 +66,11 @@ class CopyUnit(UnitBase):
         self.name = f"copy {query.name}"
         self.streams = frozenset(reference.source for reference in query.streams)
         self.original = original
-        self.standing = CopiedQuery(query, self, start)
+        self.registered = CopiedQuery(query, self, start)
 
     @property
     def queries(self) -> Mapping[str, CopiedQuery]:
-        return {self.standing.name: self.standing}
+        return {self.registered.name: self.registered}
 
     def leave(self, name: str) -> None:
         del self.kind.units[name]
@@ -79,16 +79,16 @@ class CopyUnit(UnitBase):
         return 0
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
-        made, standing = list(outcome.results[self.original]), self.standing
-        made = made if standing.stop is None else until(standing.stop, made)
-        standing.results += sum(len(table) for table in made)
-        outcome.results[standing.name].extend(made)
+        made, registered = list(outcome.results[self.original]), self.registered
+        made = made if registered.stop is None else until(registered.stop, made)
+        registered.results += sum(len(table) for table in made)
+        outcome.results[registered.name].extend(made)
 
     def in_portions(self, rows: int) -> bool:
         return True
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        return {self.standing.name: ({"copy": self.original}, {})}
+        return {self.registered.name: ({"copy": self.original}, {})}
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         """The original has the state."""
@@ -123,31 +123,31 @@ class CopyKind(QueryKind[CopyUnit]):
             return None if found is None else str(found)
         if not _has_table(query):
             return None
-        for standing in self.pipeline.queries.values():
+        for registered in self.pipeline.queries.values():
             if (
-                isinstance(standing, AggregateQuery)
-                and standing.start == start
-                and standing.stop is None
-                and standing.name not in self._saved
+                isinstance(registered, AggregateQuery)
+                and registered.start == start
+                and registered.stop is None
+                and registered.name not in self._saved
             ):
-                other = standing.query
+                other = registered.query
                 if (
                     (query.feeds is not None or other.feeds is not None)
                     and _plain(query) == _plain(other)
                     and self._is_routed_alike(query, other)
                 ):
-                    return standing.name
+                    return registered.name
         return None
 
     def _is_routed_alike(self, one: BoundQuery, other: BoundQuery) -> bool:
         joins = self.pipeline.kinds.one(JoinKind)
         return joins.lowered(one).signature == joins.lowered(other).signature
 
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> CopiedQuery:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> CopiedQuery:
         original = self._original_of(query, start)
         assert original is not None
         unit = self.units[query.name] = CopyUnit(self, query, start, original)
-        return unit.standing
+        return unit.registered
 
     def before_drop(self, name: str) -> None:
         """A query goes: if others are copies of it, the first of them takes its place."""
@@ -158,11 +158,15 @@ class CopyKind(QueryKind[CopyUnit]):
         heir, *others = copies
         unit = original.unit
         assert isinstance(unit, JoinUnit)
-        leaving = self.units[name] = CopyUnit(self, original.query, original.start, heir.standing.name)
-        leaving.standing.results = original.results
-        self.pipeline.queries[name] = leaving.standing
-        del self.units[heir.standing.name], unit.members[name]
-        original.query, original.name, original.results = heir.standing.query, heir.standing.name, heir.standing.results
+        leaving = self.units[name] = CopyUnit(self, original.query, original.start, heir.registered.name)
+        leaving.registered.results = original.results
+        self.pipeline.queries[name] = leaving.registered
+        del self.units[heir.registered.name], unit.members[name]
+        original.query, original.name, original.results = (
+            heir.registered.query,
+            heir.registered.name,
+            heir.registered.results,
+        )
         unit.members[original.name] = original
         self.pipeline.queries[original.name] = original
         unit.results.changed()

@@ -23,7 +23,7 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.figures.plan_text import plan_text
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
-class FilterQuery(StandingBase):
+class FilterQuery(RegisteredBase):
     """A query over one stream without aggregates: its group answers it together with all others of its kind."""
 
     is_timed = True
@@ -182,7 +182,7 @@ class FilterKind(QueryKind[FilterUnit]):
         alone = alone or query.ranking is not None or bool(query.followed)
         return len(query.references) == 1 and not query.is_aggregate and not alone
 
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> FilterQuery:
         lowered = self.pipeline.routes.routed(prepare(query))
         source = lowered.seats[0].source
         uses_zones = query.settings.heralds != "off"
@@ -192,6 +192,6 @@ class FilterKind(QueryKind[FilterUnit]):
             unit = self.units[key] = FilterUnit(self, source, key, uses_zones)
             self.pipeline.timeline(unit.streams)
         slot = unit.group.free_slot() if slot is None or slot in unit.group.filter else slot
-        standing = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
-        unit.enter(standing)
-        return standing
+        registered = FilterQuery(query, lowered, unit, slot, start, lowered.seats[0].route)
+        unit.enter(registered)
+        return registered

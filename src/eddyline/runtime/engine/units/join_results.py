@@ -29,14 +29,14 @@ from eddyline.operators.join.probing.expansion import Expansion, Roll
 from eddyline.operators.sharing.filter_group import Bundle
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.handout import HandOut
-from eddyline.runtime.engine.standing.query import StandingQuery
+from eddyline.runtime.engine.registered.query import RegisteredQuery
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 
 
 class JoinResults:
     def __init__(
-        self, group: JoinGroup, members: Mapping[str, StandingQuery], handout: HandOut, issues: Issues
+        self, group: JoinGroup, members: Mapping[str, RegisteredQuery], handout: HandOut, issues: Issues
     ) -> None:
         self.group = group
         self.members = members
@@ -149,7 +149,7 @@ class JoinResults:
         if responses is not None and responses.is_virtual:
             responses.worked(self.group.config.name, self.group.counters.values())
 
-    def _seated(self, queries: tuple[StandingQuery, ...]) -> _Seating:
+    def _seated(self, queries: tuple[RegisteredQuery, ...]) -> _Seating:
         slots = tuple(query.slot for query in queries)
         if slots not in self._seatings:
             self._seatings[slots] = _Seating(queries, self.group, self.tuning.sharing.least_room)
@@ -197,7 +197,9 @@ class JoinResults:
         for query in seating.queries[seating.apart :]:
             self._hand(query, rows, outcome)
 
-    def _hand_bundle(self, queries: Sequence[StandingQuery], rows: Combinations, edges: Ints, outcome: Outcome) -> None:
+    def _hand_bundle(
+        self, queries: Sequence[RegisteredQuery], rows: Combinations, edges: Ints, outcome: Outcome
+    ) -> None:
         """Results of queries with one SELECT list, query by query, projected together."""
         projection = queries[0].projection
         assert projection is not None
@@ -219,7 +221,7 @@ class JoinResults:
             self.handout.responses.note_all(names, edges, rows)
         self.handout.put_bundle(names, bundle, len(rows), outcome)
 
-    def _hand(self, query: StandingQuery, rows: Combinations, outcome: Outcome) -> None:
+    def _hand(self, query: RegisteredQuery, rows: Combinations, outcome: Outcome) -> None:
         query.note = None if self.handout.responses is None else self.handout.responses.note
         query.places = self.handout.places
         for table in query.accept(rows, self.issues):
@@ -234,8 +236,8 @@ class _Seating:
     """In which order queries of a group get their results: those with one SELECT list side by side, aggregates and
     makers last."""
 
-    def __init__(self, queries: tuple[StandingQuery, ...], group: JoinGroup, room: int) -> None:
-        lists: dict[tuple[OutputColumn, ...], list[StandingQuery]] = {}
+    def __init__(self, queries: tuple[RegisteredQuery, ...], group: JoinGroup, room: int) -> None:
+        lists: dict[tuple[OutputColumn, ...], list[RegisteredQuery]] = {}
         apart = []
         for query in queries:
             # Results that make a derived stream go to its readers, never to a sink.
@@ -244,7 +246,7 @@ class _Seating:
             else:
                 apart.append(query)
         cuts = np.cumsum([0, *(len(same) for same in lists.values())]).tolist()
-        self.queries: list[StandingQuery] = [*(query for same in lists.values() for query in same), *apart]
+        self.queries: list[RegisteredQuery] = [*(query for same in lists.values() for query in same), *apart]
         #: Places with one SELECT list, and the first place of a query that is served apart.
         self.lists: list[tuple[int, int]] = list(pairwise(cuts))
         self.apart: int = cuts[-1]

@@ -41,8 +41,8 @@ from eddyline.plan.ranges.predsat import conjuncts_of
 from eddyline.plan.tree.tree_choice import positions_of
 from eddyline.runtime.engine.epoch import Outcome, punctuations_of
 from eddyline.runtime.engine.forgetting import drop_unwanted
-from eddyline.runtime.engine.standing.forms import standing_query
-from eddyline.runtime.engine.standing.query import Registration, StandingQuery
+from eddyline.runtime.engine.registered.forms import registered_query
+from eddyline.runtime.engine.registered.query import RegisteredQuery, Registration
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind
 from eddyline.runtime.engine.units.join_results import JoinResults
@@ -61,21 +61,21 @@ class JoinUnit:
         self.name = group.config.name
         self.streams = frozenset(lowered.seats[position].source for position in lowered.moving)
         self.group = group
-        self.members: dict[str, StandingQuery] = {}
+        self.members: dict[str, RegisteredQuery] = {}
         self.results = JoinResults(group, self.members, kind.pipeline.handout, kind.pipeline.issues)
         #: References whose window counts rows per partition.
         self.partitions = judging(group, lowered.windows)
         self._run, self._version = uuid4().hex[:8], 0
 
     @property
-    def queries(self) -> Mapping[str, StandingQuery]:
+    def queries(self) -> Mapping[str, RegisteredQuery]:
         return self.members
 
     def leave(self, name: str) -> None:
-        standing = self.members.pop(name)
-        self.group.leave(standing.slot)
+        registered = self.members.pop(name)
+        self.group.leave(registered.slot)
         self.results.changed()
-        self.kind.pipeline.handout.dropped(standing.query)
+        self.kind.pipeline.handout.dropped(registered.query)
         if not self.members:
             self.group.close()
             for partition in self.partitions:
@@ -245,7 +245,7 @@ class JoinKind(QueryKind[JoinUnit]):
             return f"rows of query {query} that may still find a partner"
         return None
 
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> StandingQuery:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> RegisteredQuery:
         lowered = self.lowered(query)
         unit = self._unit_for(lowered)
         group = unit.group
@@ -257,27 +257,27 @@ class JoinKind(QueryKind[JoinUnit]):
         merged = self.pipeline.routes.is_merged(query.name)
         closings = self._closings(unit.streams)
         propagates = query.announces and not query.is_aggregate
-        standing = standing_query(Registration(query, lowered, unit, group, slot, start, times, merged, closings))
+        registered = registered_query(Registration(query, lowered, unit, group, slot, start, times, merged, closings))
         if propagates:
             # What only some queries need is loaded with the first of them.
             from eddyline.operators.join.punctuations.propagation import Propagation
 
-            standing.propagation = Propagation(
+            registered.propagation = Propagation(
                 group, closings, lowered.outputs, query.settings.propagate, self._homes(lowered)
             )
             for base in group.bases.values():
                 base.port.lingers = LONG_AGO, 0
-        group.watched |= standing.watch is not None or propagates
+        group.watched |= registered.watch is not None or propagates
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
         asked = zip(lowered.filters, storing_windows(lowered, times), starts, lowered.aliases, strict=True)
         group.join(
             [Membership(slot, wanted, window, after, query.name, alias) for wanted, window, after, alias in asked]
         )
         self._load_tables(group)
-        unit.members[query.name] = standing
-        standing.crowd.tell = self.pipeline.handout.crowds.append
+        unit.members[query.name] = registered
+        registered.crowd.tell = self.pipeline.handout.crowds.append
         unit.results.changed()
-        return standing
+        return registered
 
     def lowered(self, query: BoundQuery) -> Lowered:
         """The query as a group runs it, with the signature of the group."""

@@ -27,7 +27,7 @@ from eddyline.operators.pattern.saved import restore_book, saved_book
 from eddyline.plan.patterns.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.newest import placed
-from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _OWN = "book"
 
 
-class PatternQuery(StandingBase):
+class PatternQuery(RegisteredBase):
     is_timed = False
     merging = None
 
@@ -118,8 +118,8 @@ class PatternUnit(UnitBase):
         sequence = None if self.pipeline.handout.places is None else self.stream.sequence
         matcher = self.book.add(plan.config(self.book.config.columns), query.outputs, start, sequence)
         slot = len(self.members) if slot is None else slot
-        standing = self.members[query.name] = PatternQuery(query, self, matcher, slot, start, plan)
-        return standing
+        registered = self.members[query.name] = PatternQuery(query, self, matcher, slot, start, plan)
+        return registered
 
     def leave(self, name: str) -> None:
         del self.members[name]
@@ -226,7 +226,7 @@ class PatternKind(QueryKind[PatternUnit]):
             # A book with rules takes rows without any query.
             self.pipeline.timeline(unit.streams)
 
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> PatternQuery:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> PatternQuery:
         assert query.pattern is not None
         key = query.pattern.book
         stream = self.pipeline.intakes[key.stream].stream

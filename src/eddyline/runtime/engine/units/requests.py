@@ -30,7 +30,7 @@ from eddyline.operators.template.probes import Requests, of_rows
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Merging, Slice, UnitFigures
 from eddyline.runtime.engine.units.ahead import AheadRows
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _CARRIED = "_carried_"
 
 
-class RequestsQuery(StandingBase):
+class RequestsQuery(RegisteredBase):
     """The answers of a stream of requests, as pipelines know them."""
 
     is_timed = False
@@ -84,7 +84,7 @@ class RequestsUnit(UnitBase):
         #: Requests, their instants, and whether this shard keeps the books for them.
         self._waiting: list[tuple[pa.Table, Ints, npt.NDArray[np.bool_]]] = []
         #: Rows of the template's stream that the requests have reached before the template.
-        self.ahead = AheadRows(template.standing, kind.pipeline.intakes[request_stream.template.source].stream.time)
+        self.ahead = AheadRows(template.registered, kind.pipeline.intakes[request_stream.template.source].stream.time)
         template.read_by(request_stream.name, LONG_AGO)
 
     @property
@@ -157,7 +157,7 @@ class RequestsUnit(UnitBase):
         parts = [self.template.parts(self.ahead.fewer(requests)), self.ahead.parts(requests)]
         if self.in_parts:
             return pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
-        return self.template.standing.answering.merged(parts, self.kind.pipeline.issues)
+        return self.template.registered.answering.merged(parts, self.kind.pipeline.issues)
 
     def _shaped(self, found: pa.Table) -> pa.Table:
         """Answers with their carried columns, as results."""
@@ -169,7 +169,7 @@ class RequestsUnit(UnitBase):
     def merged(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
         """The results of an epoch from the parts of all shards."""
         whole = pa.concat_tables(parts).combine_chunks()
-        found = self.template.standing.answering.merged(parts, issues)
+        found = self.template.registered.answering.merged(parts, issues)
         numbers, first = np.unique(np.asarray(whole.column(REQUEST)), return_index=True)
         at = pa.array(first[np.searchsorted(numbers, np.asarray(found.column(REQUEST)))])
         for name in [name for name in whole.column_names if name.startswith(_CARRIED) or name == "_ts"]:
@@ -230,7 +230,7 @@ class RequestsKind(QueryKind[RequestsUnit]):
     def serves(self, query: BoundQuery, start: int) -> bool:
         return isinstance(query, BoundRequests)
 
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> RequestsQuery:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> RequestsQuery:
         assert isinstance(query, BoundRequests) and query.request_stream is not None
         template = self.pipeline.kinds.one(TemplateKind).unit(query.request_stream.template.name)
         unit = self.units[query.name] = RequestsUnit(self, query, query.request_stream, template, start)

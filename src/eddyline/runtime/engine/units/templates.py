@@ -2,7 +2,7 @@
 
 Answer   `TemplateUnit.answer` gives the answers of requests at instants below the frontier of the template's stream. A
          template has no results of its own.
-State    The standing template: a port on the stream's store, its index and tuning.
+State    The registered template: a port on the stream's store, its index and tuning.
 Reading  docs/operators/templates.md
 """
 
@@ -26,7 +26,7 @@ from eddyline.plan.prepare import prepare
 from eddyline.plan.template_text import template_text
 from eddyline.plan.tree.budget import index_costs
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.engine.standing.base import StandingBase
+from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.state.columns import Ints
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
-class TemplateQuery(StandingBase):
+class TemplateQuery(RegisteredBase):
     """A template as pipelines know it."""
 
     is_timed = False
@@ -49,15 +49,15 @@ class TemplateQuery(StandingBase):
 
     @property
     def rows_in(self) -> int:
-        return cast(TemplateUnit, self.unit).standing.answered
+        return cast(TemplateUnit, self.unit).registered.answered
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
-        return template_text(cast(TemplateUnit, self.unit).template, cast(TemplateUnit, self.unit).standing)
+        return template_text(cast(TemplateUnit, self.unit).template, cast(TemplateUnit, self.unit).registered)
 
     def analysis(self) -> list[str]:
-        standing = cast(TemplateUnit, self.unit).standing
-        paths = ", ".join(f"{count} by {path}" for path, count in sorted(standing.paths.items())) or "none"
-        return [f"requests: {standing.answered} answered; probes: {paths}; rows looked at: {standing.visits.rows}"]
+        registered = cast(TemplateUnit, self.unit).registered
+        paths = ", ".join(f"{count} by {path}" for path, count in sorted(registered.paths.items())) or "none"
+        return [f"requests: {registered.answered} answered; probes: {paths}; rows looked at: {registered.visits.rows}"]
 
 
 class TemplateUnit(UnitBase):
@@ -72,7 +72,7 @@ class TemplateUnit(UnitBase):
         keys = tuple(o for o in lowered.outputs if o.expression in lowered.group_by)
         aggregates = tuple(o for o in lowered.outputs if o.expression not in lowered.group_by)
         tuning = pipeline.settings.tuning.templates
-        self.standing = RegisteredTemplate(
+        self.registered = RegisteredTemplate(
             template,
             keys,
             aggregates,
@@ -84,8 +84,8 @@ class TemplateUnit(UnitBase):
             lowered.seats[0].route,
             tuning,
         )
-        self.standing.tuned = query.settings.template_tuning == "on"
-        self.standing.batched = query.settings.template_batch == "on"
+        self.registered.tuned = query.settings.template_tuning == "on"
+        self.registered.batched = query.settings.template_batch == "on"
         self.query = TemplateQuery(query, self, start)
         #: Rows below are in the store; None: no row has passed.
         self.frontier: int | None = None
@@ -111,27 +111,27 @@ class TemplateUnit(UnitBase):
     def _close_if_unread(self) -> None:
         """A stream of requests that was dropped before the template may still have answers to give."""
         if self.dropped and not self.readers:
-            self.standing.close()
+            self.registered.close()
 
     # -- requests
 
     def answer(self, requests: Requests) -> pa.Table:
         began = perf_counter()
-        found = self.standing.answer(requests)
+        found = self.registered.answer(requests)
         self.query.seconds += perf_counter() - began
         return found
 
     def columns(self, requests: Requests, wanted: Sequence[tuple[bool, int]]) -> Sequence[pa.Array | pa.ChunkedArray]:
         """The columns of the answer of one request."""
         began = perf_counter()
-        found = self.standing.columns(requests, wanted)
+        found = self.registered.columns(requests, wanted)
         self.query.seconds += perf_counter() - began
         return found
 
     def parts(self, requests: Requests) -> pa.Table:
         """What the rows of this pipeline add to the answers."""
         began = perf_counter()
-        found = self.standing.parts(requests)
+        found = self.registered.parts(requests)
         self.query.seconds += perf_counter() - began
         return found
 
@@ -167,7 +167,7 @@ class TemplateUnit(UnitBase):
         self._keep()
 
     def _keep(self) -> None:
-        self.standing.port.behind = min((*self.readers.values(), *self.waiting.values()), default=None)
+        self.registered.port.behind = min((*self.readers.values(), *self.waiting.values()), default=None)
 
     def oldest(self, window: Range | Rows) -> int | None:
         """The oldest instant that can still be asked for with a window; None: every instant."""
@@ -185,10 +185,10 @@ class TemplateUnit(UnitBase):
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         self.frontier = end.frontier
-        self.standing.after_epoch()
+        self.registered.after_epoch()
 
     def held(self) -> tuple[int, int]:
-        return 0, self.standing.nbytes
+        return 0, self.registered.nbytes
 
     def in_portions(self, rows: int) -> bool:
         return True
@@ -197,7 +197,7 @@ class TemplateUnit(UnitBase):
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
         known = {"frontier": self.frontier, "history": self.template.history, "kept_from": self.kept_from}
-        return {self.query.name: ({**self.standing.saved(), **known}, {})}
+        return {self.query.name: ({**self.registered.saved(), **known}, {})}
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         saved: dict[str, Any] = dict(states[self.query.name])  # type: ignore[call-overload]
@@ -208,27 +208,27 @@ class TemplateUnit(UnitBase):
         if self.frontier is not None and history < self.template.history:
             oldest = self.frontier - 1 - history
             self.kept_from = oldest if self.kept_from is None else max(self.kept_from, oldest)
-        self.standing.restore(saved)
+        self.registered.restore(saved)
 
     def report(self) -> UnitFigures:
-        standing = self.standing
+        registered = self.registered
         return UnitFigures(
             operators={
                 self.name: {
-                    "rows_in": standing.visits.rows,
-                    "rows_out": standing.answered,
+                    "rows_in": registered.visits.rows,
+                    "rows_out": registered.answered,
                     "seconds": self.query.seconds,
                 }
             },
-            own={"templates": {self.template.name: {"index": self._index_text(), "answered": standing.answered}}},
+            own={"templates": {self.template.name: {"index": self._index_text(), "answered": registered.answered}}},
         )
 
     def _index_text(self) -> str:
         """The index that requests use now: address bits of each column, or its kind."""
-        bits = self.standing.address_bits
+        bits = self.registered.address_bits
         if bits is not None:
             return "+".join(map(str, bits)) + " bits"
-        return self.template.index if self.standing.index is not None else "scan"
+        return self.template.index if self.registered.index is not None else "scan"
 
 
 def figures_together(
@@ -252,7 +252,7 @@ class TemplateKind(QueryKind[TemplateUnit]):
     def serves(self, query: BoundQuery, start: int) -> bool:
         return isinstance(query, BoundTemplate)
 
-    def stand(self, query: BoundQuery, start: int, slot: int | None) -> TemplateQuery:
+    def register(self, query: BoundQuery, start: int, slot: int | None) -> TemplateQuery:
         unit = self.units[query.name] = TemplateUnit(self, query, start)
         return unit.query
 

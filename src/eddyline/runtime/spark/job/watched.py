@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from eddyline.connectors.base import Sink
 from eddyline.runtime.driving.watched_driver import WatchedDriver
 from eddyline.runtime.figures.report import Report
-from eddyline.runtime.reporting.standing_view import detail
+from eddyline.runtime.reporting.registered_view import detail
 from eddyline.runtime.spark.job.figures import job_report
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What pages show of one query that stands in a pipeline: in words, and as a plan to be drawn.
+"""What pages show of one registered query of a pipeline: in words, and as a plan to be drawn.
 
 Answer   `described` says what a query is; `detail` has its plan as text and as a shape, and which queries its unit
          serves too.
@@ -12,7 +12,7 @@ from typing import Any
 
 from eddyline.operators.join.port import LONG_AGO
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.unit import Standing
+from eddyline.runtime.engine.unit import Registered
 
 #: How many of the queries that share a plan are named.
 _NAMED = 50
@@ -20,12 +20,12 @@ _NAMED = 50
 _ZONES = ("zones_skipped", "zones_passed", "conditions_avoided")
 
 
-def described(standing: Standing) -> dict[str, Any]:
-    query = standing.query
+def described(registered: Registered) -> dict[str, Any]:
+    query = registered.query
     return {
         "sql": query.text,
-        "start": None if standing.start == LONG_AGO else standing.start,
-        "stop": standing.stop,
+        "start": None if registered.start == LONG_AGO else registered.start,
+        "stop": registered.stop,
         "lease": query.settings.lease,
         "streams": sorted({reference.source for reference in query.streams}),
     }
@@ -33,15 +33,15 @@ def described(standing: Standing) -> dict[str, Any]:
 
 def detail(pipeline: Pipeline, name: str, more: str = "") -> dict[str, Any] | None:
     """The plan of a query; `more` are further lines of its text."""
-    standing = pipeline.queries.get(name)
-    if standing is None:
+    registered = pipeline.queries.get(name)
+    if registered is None:
         return None
-    text = standing.plan(pipeline)
-    figures = standing.unit.report()
-    others = [other for other in standing.unit.queries if other != name]
+    text = registered.plan(pipeline)
+    figures = registered.unit.report()
+    others = [other for other in registered.unit.queries if other != name]
     return {
         "plan": f"{text}\n{more}" if more else text,
-        "shape": standing.shape(text).as_json(),
+        "shape": registered.shape(text).as_json(),
         "shared_with": others[:_NAMED],
         "shared": len(others),
         "zones": {name: count for name in _ZONES if (count := getattr(figures, name))},

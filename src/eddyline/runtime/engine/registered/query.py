@@ -1,4 +1,4 @@
-"""A standing query above its join group: what it wants of the group's combinations, and what it makes of them.
+"""A registered query above its join group: what it wants of the group's combinations, and what it makes of them.
 
 Answer   `accept` turns the complete combinations of a slice into result tables; `advance` gives what the frontier alone
          brings about (windows that slide, buckets that close). A select answers at once and has nothing to advance.
@@ -26,8 +26,8 @@ from eddyline.operators.promises.closings import Closings
 from eddyline.plan.lower import Lowered
 from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.engine.newest import NewestPlaces
-from eddyline.runtime.engine.standing.base import StandingBase
-from eddyline.runtime.engine.standing.crowd import Crowd
+from eddyline.runtime.engine.registered.base import RegisteredBase
+from eddyline.runtime.engine.registered.crowd import Crowd
 from eddyline.runtime.engine.unit import EpochEnd, Merging, Slice, Unit
 from eddyline.runtime.figures.analysis import join_lines
 from eddyline.runtime.figures.plan_text import plan_text
@@ -68,7 +68,7 @@ class Registration:
     closings: Closings | None = None
 
 
-class StandingQuery(StandingBase):
+class RegisteredQuery(RegisteredBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
     is_timed = False
@@ -172,7 +172,7 @@ class StandingQuery(StandingBase):
             self.propagation.restore(state, load)
 
 
-class RowsQuery(StandingQuery):
+class RowsQuery(RegisteredQuery):
     """Each of its combinations is a result, and nothing else makes one."""
 
     is_timed = True

@@ -1,4 +1,4 @@
-"""A standing aggregate of an outer join of live rows.
+"""A registered aggregate of an outer join of live rows.
 
 Answer   The one stream that it reads says which combinations there are, which rows have partners, and which rows were
          pushed out of their windows. `Guarded` works out when results count; they enter and leave the aggregation at
@@ -41,9 +41,9 @@ from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, enc
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather
-from eddyline.runtime.engine.standing.aggregate import AggregateQuery
-from eddyline.runtime.engine.standing.leaving import at_or_after
-from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery
+from eddyline.runtime.engine.registered.aggregate import AggregateQuery
+from eddyline.runtime.engine.registered.leaving import at_or_after
+from eddyline.runtime.engine.registered.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
 from eddyline.state.columns import Ints
 

@@ -1,4 +1,4 @@
-"""A standing query whose rows know earlier rows of their partition: LAG, FIRST_VALUE, LAST_VALUE.
+"""A registered query whose rows know earlier rows of their partition: LAG, FIRST_VALUE, LAST_VALUE.
 
 Answer   `table` gives every row of the stream once, in the order of time, with the values that its functions find.
 State    What `Following` keeps per partition.
@@ -20,8 +20,8 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
-from eddyline.runtime.engine.standing.leaving import compiled_of, computed
-from eddyline.runtime.engine.standing.query import Registration, RowsQuery
+from eddyline.runtime.engine.registered.leaving import compiled_of, computed
+from eddyline.runtime.engine.registered.query import Registration, RowsQuery
 
 
 class FollowedQuery(RowsQuery):

@@ -1,4 +1,4 @@
-"""A standing outer, semi or anti join of two references.
+"""A registered outer, semi or anti join of two references.
 
 Answer   Rows of the references that are kept wait until no partner can come: the frontier has passed their time plus
          their window, the row that pushes them out, or a punctuation that closes their partners. Those without a
@@ -36,7 +36,7 @@ from eddyline.operators.promises.closed import LONG_AGO
 from eddyline.operators.promises.closings import Closings
 from eddyline.operators.promises.covering import there
 from eddyline.operators.stream.stream import whole_columns
-from eddyline.runtime.engine.standing.query import Registration, Released, SelectQuery
+from eddyline.runtime.engine.registered.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
 from eddyline.state.columns import Ints
 

@@ -1,4 +1,4 @@
-"""Ranked rows of one standing query, and their snapshot.
+"""Ranked rows of one registered query, and their snapshot.
 
 Answer   `RankedState.snapshot` names the blocks that hold the rows, as aggregates do: rows are sealed and written once,
          the rest anew.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eddyline.runtime.engine.standing.living import LivingAggregate
-from eddyline.runtime.engine.standing.ranked import RankedAggregate
+from eddyline.runtime.engine.registered.living import LivingAggregate
+from eddyline.runtime.engine.registered.ranked import RankedAggregate
 
 
 class RankedLiving(LivingAggregate, RankedAggregate):

@@ -1,8 +1,8 @@
-"""Standing queries whose combinations count until they leave their windows.
+"""Registered queries whose combinations count until they leave their windows.
 
 Answer   `leaving` says when combinations leave, `limits` what has left at an instant, `due` at which of several
          instants each leaves.
-State    None beside that of a standing query.
+State    None beside that of a registered query.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eddyline.operators.aggregate.instants import DueInstants
 from eddyline.operators.aggregate.pushed import PushedOut
 from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.join.combination import Combinations
-from eddyline.runtime.engine.standing.query import Released, StandingQuery
+from eddyline.runtime.engine.registered.query import RegisteredQuery, Released
 from eddyline.runtime.engine.unit import Slice
 from eddyline.state.columns import Ints
 
@@ -29,7 +29,7 @@ from eddyline.state.columns import Ints
 Instants = TypeVar("Instants", int, Ints)
 
 
-class LeavingQuery(StandingQuery):
+class LeavingQuery(RegisteredQuery):
     #: Positions whose windows end a combination: all RANGE and NOW together by time, each ROWS by row number, and each
     #: ROWS of a partition by the names of rows that were pushed out.
     ranges: list[int]

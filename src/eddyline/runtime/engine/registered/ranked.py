@@ -1,4 +1,4 @@
-"""Standing queries that answer with the first rows of partitions: of combinations, or of groups.
+"""Registered queries that answer with the first rows of partitions: of combinations, or of groups.
 
 Answer   `RankedQuery` ranks the live combinations of a join; `RankedAggregate` ranks the groups of an aggregate, whose
          changes it takes. Both emit as EMIT says: what has changed since the last instant, or a partition once its
@@ -31,10 +31,10 @@ from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather
 from eddyline.operators.ranking.ranked import ArrivingRows, RankSpec, first_rows
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.engine.standing.aggregate import AggregateQuery, bucket_of
-from eddyline.runtime.engine.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
-from eddyline.runtime.engine.standing.query import Registration, Released
-from eddyline.runtime.engine.standing.ranked_state import RankedState
+from eddyline.runtime.engine.registered.aggregate import AggregateQuery, bucket_of
+from eddyline.runtime.engine.registered.leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.engine.registered.query import Registration, Released
+from eddyline.runtime.engine.registered.ranked_state import RankedState
 from eddyline.runtime.engine.unit import Merging
 from eddyline.state.columns import Ints
 

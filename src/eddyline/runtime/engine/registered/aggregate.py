@@ -1,4 +1,4 @@
-"""A standing aggregate: combinations come in, changes of groups go out at the instants that EMIT names.
+"""A registered aggregate: combinations come in, changes of groups go out at the instants that EMIT names.
 
 Answer   `accept` takes the combinations of a slice out of the stores as encoded values, for the stores forget them;
          `advance` moves the aggregate to the end of the epoch and emits: once (ON CHANGE), at every multiple of the
@@ -38,9 +38,9 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.promises.closings import Closings
 from eddyline.plan.lower import Lowered
-from eddyline.runtime.engine.standing.finished_groups import FinishedGroups
-from eddyline.runtime.engine.standing.leaving import LeavingQuery, at_or_after, compiled_of, computed
-from eddyline.runtime.engine.standing.query import Registration, Released, linger
+from eddyline.runtime.engine.registered.finished_groups import FinishedGroups
+from eddyline.runtime.engine.registered.leaving import LeavingQuery, at_or_after, compiled_of, computed
+from eddyline.runtime.engine.registered.query import Registration, Released, linger
 from eddyline.runtime.engine.unit import EpochEnd, Merging
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The forms of queries over joins: one line each.
 
-Answer   `standing_query` puts a query with a join group into the first form that serves it. The file of a form is
+Answer   `registered_query` puts a query with a join group into the first form that serves it. The file of a form is
          loaded with the first query that needs it.
 """
 
@@ -11,7 +11,7 @@ from importlib import import_module
 
 from eddyline.errors import Fault
 from eddyline.model.query import BoundQuery
-from eddyline.runtime.engine.standing.query import Registration, StandingQuery
+from eddyline.runtime.engine.registered.query import RegisteredQuery, Registration
 
 #: Which queries a form serves, its file in this folder, and its class.
 FORMS: tuple[tuple[Callable[[BoundQuery], object], str, str], ...] = (
@@ -27,10 +27,10 @@ FORMS: tuple[tuple[Callable[[BoundQuery], object], str, str], ...] = (
 )
 
 
-def standing_query(given: Registration) -> StandingQuery:
-    """The standing form of a query with a join group."""
+def registered_query(given: Registration) -> RegisteredQuery:
+    """The registered form of a query with a join group."""
     found = next(((file, name) for serves, file, name in FORMS if serves(given.query)), None)
     if found is None:
         raise Fault(f"no form of a query serves {given.query.name}")
-    form: type[StandingQuery] = getattr(import_module(f"{__package__}.{found[0]}"), found[1])
+    form: type[RegisteredQuery] = getattr(import_module(f"{__package__}.{found[0]}"), found[1])
     return form(given)

@@ -1,4 +1,4 @@
-"""What every standing query has, whatever its kind: its text, its unit, its place in the unit and its start.
+"""What every registered query has, whatever its kind: its text, its unit, its place in the unit and its start.
 
 Limits   Results, stop and schema are the kinds' own: some keep them here, others ask the operator that serves many
          queries.
@@ -14,7 +14,7 @@ from eddyline.plan.shape import Part, text_shape
 from eddyline.runtime.engine.unit import Unit
 
 
-class StandingBase:
+class RegisteredBase:
     #: Punctuations of its results so far.
     punctuations_out: int = 0
     #: Components whose triggers change while it runs, with what gives each another trigger.

@@ -1,0 +1,1 @@
+"""Registered queries: what each kind makes of the combinations of its join."""

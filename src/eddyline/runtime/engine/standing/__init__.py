@@ -1,1 +1,0 @@
-"""Standing queries: what each kind makes of the combinations of its join."""
