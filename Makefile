@@ -25,9 +25,10 @@ export PYTHONUNBUFFERED = 1
 export PYTHONDONTWRITEBYTECODE =
 # The classes of Spark as the JVM has them in memory, written by `make setup`: a JVM that maps them starts with about half the CPU time (5.6 against 10.5 s). One that
 # finds no archive, or one of another Java, starts as ever.
-# Spark's launcher splits the words of this variable at blanks outside of quotes.
+# Spark's launcher splits the words of this variable at blanks outside of quotes. What a JVM has to say of an archive
+# that does not fit would stand among the results of a program on Spark: it goes to standard error.
 CLASSES := $(VENV)/spark-classes.jsa
-export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile="$(CURDIR)/$(CLASSES)"
+export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile="$(CURDIR)/$(CLASSES)" -Xlog:disable -Xlog:all=warning:stderr
 export SPARK_LAUNCHER_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # What each test file costs, as the last `make test` found it.
 DURATIONS := data/durations

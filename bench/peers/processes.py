@@ -3,13 +3,14 @@
 Answer   `run_module` runs `python -m MODULE ARGUMENT RESULT`, where the argument is JSON and the module writes JSON to
          RESULT; `watch` does the same for any command. Both say how much memory the process and its children held at
          most.
-Limits   Unix: a run is stopped with its whole process group.
+Limits   Linux: a run is stopped with its whole process group.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -45,10 +46,8 @@ def watch(command: Sequence[str], limit: float, folder: Path, variables: Mapping
         stopped = False
         try:
             with PeakMemory(process.pid, interval=0.25) as memory:
-                try:
-                    process.wait(limit)
-                except subprocess.TimeoutExpired:
-                    stopped = True
+                largest = _wait(process, limit)
+                stopped = largest is None
         finally:
             # Also when we are interrupted: the group is a session of its own and would go on without us.
             if process.poll() is None:
@@ -57,7 +56,21 @@ def watch(command: Sequence[str], limit: float, folder: Path, variables: Mapping
     tail = "\n".join(said.read_text(errors="replace").splitlines()[-40:])
     if process.returncode != 0 and not stopped:
         raise RuntimeError(f"{Path(command[0]).name} ended with {process.returncode}:\n{tail}")
-    return Watched(memory.peak, stopped, tail)
+    # The samples count a process with its children; the system also knows a peak between two samples, of one process.
+    return Watched(max(memory.peak, largest or 0), stopped, tail)
+
+
+def _wait(process: subprocess.Popen[bytes], limit: float) -> int | None:
+    """The most bytes that the process held, once it has ended; None: it has not within `limit` seconds."""
+    ended = os.pidfd_open(process.pid)
+    try:
+        if not select.select([ended], [], [], limit)[0]:
+            return None
+    finally:
+        os.close(ended)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return 1024 * usage.ru_maxrss
 
 
 def run_module(module: str, argument: Mapping[str, object], limit: float) -> tuple[dict[str, Any], Watched]:

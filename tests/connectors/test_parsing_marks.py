@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -93,6 +94,25 @@ def test_more_stretches_at_once_than_places(tmp_path: Path) -> None:
         content = path.read_bytes()
     assert len(content) == 256 * 32 and content.count(b"\0" * 32) >= 250
     marks.close()
+
+
+def test_a_mark_that_cannot_be_erased_reaches_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk without space for a moment: the reader took the failure for one of its file, and the rest of the file was
+    a dead letter. The stretch stays marked."""
+    marks = Marks(str(tmp_path))
+    write = os.pwrite
+    with marks.of("/data/a").parsing(3, 1):
+        monkeypatch.setattr(os, "pwrite", no_space)
+    monkeypatch.setattr(os, "pwrite", write)
+    with marks.of("/data/a").parsing(9, 2):
+        (path,) = tmp_path.iterdir()
+        content = path.read_bytes()
+    assert content.count(b"\0" * 32) == 256 - 2
+    marks.close()
+
+
+def no_space(*given: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def struck(numbers: list[int], number: int, low: int, high: int) -> Iterator[list[int]]:

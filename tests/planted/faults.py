@@ -198,7 +198,7 @@ FAULTS = (
     Fault(
         "a node asks a store that is made after it",
         "operators/join/demand/control.py",
-        "place[id(sibling)] < asking:",
+        "place[id(sibling)] < before:",
         "place[id(sibling)] >= 0:",
         ("operators/test_demand_parts.py", "property/test_demand.py"),
         random=True,

@@ -170,6 +170,7 @@ def test_values_that_are_announced_from_another_run_on(value: str) -> None:
     """`propagate` changes what is said beside the results, and no result."""
     rng = Random(f"{FIRST} {value}")
     epochs = random_epochs(rng, 200, 6)
+    announced = 0
     for one, two in (
         ({}, {"propagate": value}),
         ({"propagate": value}, {}),
@@ -178,9 +179,10 @@ def test_values_that_are_announced_from_another_run_on(value: str) -> None:
         right = answers(lived(epochs, [{}] * 6, ANNOUNCING).found)
         made = lived(epochs, [one] * 3 + [two] * 3, ANNOUNCING)
         found = answers(made.found)
-        said = {name: rows for name, rows in found.items() if name not in right}
+        announced += sum(len(rows) for name, rows in found.items() if name not in right)
         assert not differing({name: rows for name, rows in found.items() if name in right}, right)
-        assert any(said.values())
+    # Half a run of few closings may have none to announce.
+    assert announced
 
 
 @pytest.mark.long

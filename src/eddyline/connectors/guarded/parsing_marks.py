@@ -8,7 +8,8 @@ State    One file per process, locked while it lives: places of 32 bytes, each e
          child stay.
 Limits   A mark survives the process and not the machine: nothing is flushed to the disk, and a mark costs two small
          writes into memory of the system. A process that is killed from outside leaves marks too: the child then finds
-         nothing, and the rows are the same. Where the folder cannot be written there are no marks.
+         nothing, and the rows are the same. Where the folder cannot be written there are no marks, and a mark that
+         cannot be erased stays: no failure of a mark reaches the reader, which would take it for a broken file.
 """
 
 from __future__ import annotations
@@ -87,8 +88,11 @@ class Marks:
             yield
         finally:
             if place is not None and self._file is not None:
-                os.pwrite(self._file, _EMPTY, place * _PLACE.size)
-                self._free.append(place)
+                # A mark that cannot be erased keeps its place: the rows are whole, and the next process parses the
+                # stretch in a child.
+                with contextlib.suppress(OSError):
+                    os.pwrite(self._file, _EMPTY, place * _PLACE.size)
+                    self._free.append(place)
 
     def _put(self, mark: bytes) -> int | None:
         file = self._file if self._file is not None else self._open()
