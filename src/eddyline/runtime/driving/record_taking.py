@@ -3,11 +3,13 @@
 Answer   `take_up` hands each new record to the driver; `fold` removes the records that the checkpoint knows, and keeps
          what they did together.
 State    How many records have been taken up since the last fold.
-Limits   A record that cannot be carried out, for whatever reason, is refused as a whole; the job runs on.
+Limits   A record that cannot be carried out is refused as a whole, and the job runs on. A full disk is no fault of the
+         record: the job ends, and its next start carries the record out.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 from eddyline.runtime.control.control import FOLD_RECORDS, ControlFolder, refusal
@@ -38,6 +40,8 @@ class RecordTaking:
             try:
                 brought = carry_out(self.control.read(number))
             except Exception as problem:  # whatever is wrong with a record: it never ends the job
+                if _is_for_want_of_space(problem):
+                    raise
                 refuse(number, refusal(problem))
                 # A fold sets the refused record aside.
                 self._unfolded = FOLD_RECORDS
@@ -52,3 +56,11 @@ class RecordTaking:
         """Remove the records below `applied`; the checkpoint, which has just been written, knows them."""
         self.control.fold(applied, done, refused)
         self._unfolded = 0
+
+
+def _is_for_want_of_space(problem: BaseException | None) -> bool:
+    while problem is not None:
+        if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        problem = problem.__cause__
+    return False

@@ -6,8 +6,8 @@ Answer   `add` starts a query at the newest instant of its streams, with its sin
 State    How many records have been carried out, what they did together, and what became of dropped queries. All of it
          is part of the checkpoint, which is written before `announce`: a start that has been seen is kept through a
          crash.
-Limits   A record that cannot be carried out, for whatever reason, is refused as a whole, noted and set aside; the job
-         runs on.
+Limits   A record that cannot be carried out is refused as a whole, noted and set aside; the job runs on, unless the disk
+         is full.
 """
 
 from __future__ import annotations
