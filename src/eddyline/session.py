@@ -282,7 +282,7 @@ class Session:
         # What only requests need is loaded with the first of them.
         from eddyline.language.requests.templates import request_stream
 
-        declared = request_stream(stream, self.job.catalog.template(template), named, None)
+        declared = request_stream(stream, self.job.catalog.template(template), named)
         self.job.catalog.add(declared)
         self._runner.declare(stream, given)
         self._statements.register_request_unit(declared.as_query)

@@ -1,12 +1,11 @@
 """What has been created: streams, tables, queries, sinks, templates, streams of requests, constraints, functions.
 
-Answer   `Catalog` finds things by name, refuses a second one of the same name, and lets go of what is dropped. As in
-         SQL the case of letters does not matter; the spelling of the CREATE is kept.
-State    A dictionary per kind from the name as spelled to the thing. Streams and tables share their names, since both
-         stand in FROM. A stream of requests is a stream, and its results have its name.
-         Templates, streams of requests and queries stand in one pipeline under their names, so that no two of them have
-         the same.
-Limits   It remembers and checks names; it binds nothing and runs nothing.
+Answer   `Catalog` finds entries by name, refuses a second one of the same name, and removes what is dropped. As in SQL
+         the case of letters does not matter; the spelling of the CREATE is kept.
+State    Per kind a dictionary from names, as spelled, to entries. A stream and a table cannot have one name, for both
+         are named in FROM. A stream of requests is a stream, and its results have its name. A template, a stream of
+         requests and a query cannot have one name either: a pipeline registers all of them by name.
+Limits   It checks names only. A problem has no position: the caller knows where the name is in the text (`located`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.deferred import Queries
 from eddyline.model.expressions.own_function import OwnFunction, calls
 from eddyline.model.patterns.constraint import ConstraintSet, EventBook
@@ -63,34 +62,34 @@ _TOGETHER = {
 
 
 class Catalog:
-    #: In the order of creation.
-    streams: dict[str, Stream]
-    tables: dict[str, Table]
-    queries: Queries
-    sinks: dict[str, DeclaredSink]
-    templates: dict[str, Template]
-    requests: dict[str, RequestStream]
-    constraints: dict[str, ConstraintSet]
-    punctuations: dict[str, DerivedPunctuation]
-    functions: dict[str, OwnFunction]
-
     def __init__(self) -> None:
-        self.streams, self.tables, self.queries, self.sinks = {}, {}, Queries(), {}
-        self.templates, self.requests, self.constraints, self.punctuations = {}, {}, {}, {}
-        self.functions = {}
+        # Entries of each kind, in the order of creation.
+        self.streams: dict[str, Stream] = {}
+        self.tables: dict[str, Table] = {}
+        self.queries = Queries()
+        self.sinks: dict[str, DeclaredSink] = {}
+        self.templates: dict[str, Template] = {}
+        self.requests: dict[str, RequestStream] = {}
+        self.constraints: dict[str, ConstraintSet] = {}
+        self.punctuations: dict[str, DerivedPunctuation] = {}
+        self.functions: dict[str, OwnFunction] = {}
         #: The queries that make named derived streams, by stream.
         self.makers: dict[str, tuple[BoundQuery, ...]] = {}
-        #: Derived streams and tables that only the statement being bound knows, by their names in small letters.
+        #: Derived streams and tables of the statement that is being bound, by their names in small letters.
         self.local: dict[str, Stream | Table] = {}
         #: Per kind, the name in small letters to the name as spelled.
         self._spelling: dict[str, dict[str, str]] = {kind: {} for kind in _KINDS.values()}
-        #: The place in the catalog that the next stream gets; places are not given twice.
+        #: The place in the catalog that the next stream gets; no place is used twice.
         self.next_position = 0
-        #: Names that a statement gives and whose queries are not known yet, in small letters.
+        #: Names of queries that are being bound, in small letters.
         self.unfinished: frozenset[str] = frozenset()
 
     def relation(self, name: str, position: Position | None = None) -> Stream | Table:
-        """The stream or table of that name."""
+        """The stream or table of that name, which stands at `position` of a text."""
+        with located(position):
+            return self._relation(name)
+
+    def _relation(self, name: str) -> Stream | Table:
         if name.lower() in self.local:
             return self.local[name.lower()]
         for kind, found in (("stream", self.streams), ("table", self.tables)):
@@ -103,7 +102,6 @@ class Catalog:
                 f"{name} is read before it is there",
                 detail="a query reads what stands before it: one that reads its own results, also by way of others, has none",
                 hint="read another stream, or put it after what it reads",
-                position=position,
             )
         spelled = self._found("query", name)
         if spelled is not None and self.queries[spelled].is_changelog:
@@ -113,22 +111,22 @@ class Catalog:
         else:
             hint = suggestion(name, known) or "CREATE STREAM or CREATE TABLE comes first"
         detail = f"streams and tables are {', '.join(known)}" if known else "there are no streams and no tables yet"
-        raise BindingProblem(f"there is no stream or table {name}", detail=detail, hint=hint, position=position)
+        raise BindingProblem(f"there is no stream or table {name}", detail=detail, hint=hint)
 
-    def query(self, name: str, position: Position | None = None) -> BoundQuery:
-        return self.queries[self._spelled("query", name, position)]
+    def query(self, name: str) -> BoundQuery:
+        return self.queries[self.spelled("query", name)]
 
     def query_or_none(self, name: str) -> BoundQuery | None:
         spelled = self._found("query", name)
         return None if spelled is None else self.queries[spelled]
 
-    def template(self, name: str, position: Position | None = None) -> Template:
-        return self.templates[self._spelled("template", name, position)]
+    def template(self, name: str) -> Template:
+        return self.templates[self.spelled("template", name)]
 
     def is_template(self, name: str) -> bool:
         return name.lower() in self._spelling["template"]
 
-    def results_of(self, name: str, position: Position | None = None) -> str:
+    def results_of(self, name: str) -> str:
         """The name, as spelled, of a query or of a stream of requests: both have results."""
         spelled = self._spelling["requests"].get(name.lower())
         if spelled is not None:
@@ -137,9 +135,8 @@ class Catalog:
             raise BindingProblem(
                 f"template {name} has no results of its own",
                 hint=f"REQUEST … FROM {name} asks it, and a stream of requests (CREATE REQUESTS … FOR {name}) has results",
-                position=position,
             )
-        return self._spelled("query", name, position)
+        return self.spelled("query", name)
 
     def function(self, name: str) -> OwnFunction | None:
         """The function of one's own of that name, if there is one."""
@@ -154,11 +151,11 @@ class Catalog:
         """The sinks that a query's results go to."""
         return tuple(s for s in self.sinks.values() if s.query is None or s.query == query)
 
-    def add(self, entry: Entry, position: Position | None = None) -> None:
+    def add(self, entry: Entry) -> None:
         kind = kind_of(entry)
-        self.check_free(kind, entry.name, position)
+        self.check_free(kind, entry.name)
         self._spelling[kind][entry.name.lower()] = entry.name
-        self._shelf(kind)[entry.name] = entry
+        self._of_kind(kind)[entry.name] = entry
         if isinstance(entry, RequestStream):
             self.add(entry.stream)
         self._note(entry)
@@ -166,17 +163,19 @@ class Catalog:
             self.next_position = max(self.next_position, entry.position) + 1
 
     def defer_query(self, name: str, bind: Callable[[], BoundQuery], certain: bool) -> None:
-        """Take a query that was bound before and is bound again when it is first read. A query that has the name
-        already is kept.
+        """Add a query that `bind` binds when something first reads it. If the catalog has a query of that name, nothing
+        is added.
 
         Args:
-            certain: It can be bound; otherwise it is not there if it cannot.
+            name: The name of the query.
+            bind: Gives the query.
+            certain: Whether `bind` succeeds for sure; if it is not and fails, the catalog has no such query.
         """
         if name.lower() in self._spelling["query"]:
             return
 
         def bound() -> BoundQuery:
-            # This query does not see the names of the statement that is being bound.
+            # The statement that is being bound may have names of its own, which this query cannot read.
             local, self.local = self.local, {}
             unfinished, self.unfinished = self.unfinished, frozenset()
             try:
@@ -188,54 +187,44 @@ class Catalog:
         self.queries.defer(name, bound, certain)
 
     def forget_queries(self, names: Iterable[str]) -> None:
-        """Let queries and their sinks go, unbound."""
+        """Remove queries and their sinks without binding what is deferred."""
         gone = {name for name in names if name in self.queries}
         for name in gone:
             del self._spelling["query"][name.lower()], self.queries[name]
         for sink in [sink.name for sink in self.sinks.values() if sink.query in gone]:
             self.drop("sink", sink)
 
-    def check_free(self, kind: str, name: str, position: Position | None = None) -> None:
-        """Refuses a name that is taken, or that cannot name a folder of results."""
+    def check_free(self, kind: str, name: str) -> None:
+        """Refuse a name that is taken, or that cannot name a folder of results."""
         if not re.fullmatch(r"[^\W_][\w-]*", name):
-            raise BindingProblem(
-                f"{name!r} cannot name {_a(kind)}",
-                hint="names begin with a letter or digit and hold letters, digits, _ and -",
-                position=position,
-            )
+            hint = "names begin with a letter or digit and hold letters, digits, _ and -"
+            raise BindingProblem(f"{name!r} cannot name {_a(kind)}", hint=hint)
         if len(name.encode()) > LONGEST_NAME:
             raise BindingProblem(
                 f"the name of {_a(kind)} is too long",
                 detail=f"{name[:40]}… has {len(name.encode())} bytes",
                 hint=f"names have at most {LONGEST_NAME} bytes: they name folders and files",
-                position=position,
             )
         for other in _TOGETHER.get(kind, (kind,)):
-            spelled = self._found(other, name)
-            if spelled is not None:
-                raise BindingProblem(
-                    f"there {'are' if other == 'constraints' else 'is'} already {_a(other)} {spelled}",
-                    hint=f"choose another name, or DROP {other.upper()} {spelled} first",
-                    position=position,
-                )
+            if (spelled := self._found(other, name)) is not None:
+                hint = f"choose another name, or DROP {other.upper()} {spelled} first"
+                raise BindingProblem(f"there {_is(other)} already {_a(other)} {spelled}", hint=hint)
 
-    def drop(self, kind: str, name: str, position: Position | None = None) -> Entry:
-        """Remove an entry and return it. A query's own sinks go with it; a stream or table that a query reads stays."""
-        spelled = self._spelled(kind, name, position)
+    def drop(self, kind: str, name: str) -> Entry:
+        """Remove an entry, with the sinks of a query, and return it. A stream or table that a query reads is refused."""
+        spelled = self.spelled(kind, name)
         if kind == "stream" and spelled in self.requests:
-            raise BindingProblem(
-                f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}", position=position
-            )
+            raise BindingProblem(f"{spelled} is a stream of requests", hint=f"DROP REQUESTS {spelled}")
         readers = self._readers(kind, spelled)
         if readers:
             used, uses = ("called", "calls") if kind == "function" else ("read", "reads")
             hint = f"drop what {uses} it first"
-            raise BindingProblem(f"{kind} {spelled} is {used} by {', '.join(readers)}", hint=hint, position=position)
+            raise BindingProblem(f"{kind} {spelled} is {used} by {', '.join(readers)}", hint=hint)
         if kind in ("query", "requests"):
             for sink in [s.name for s in self.sinks.values() if s.query == spelled]:
                 self.drop("sink", sink)
         del self._spelling[kind][spelled.lower()]
-        entry: Entry = self._shelf(kind).pop(spelled)
+        entry: Entry = self._of_kind(kind).pop(spelled)
         if kind == "stream":
             self.makers.pop(spelled, None)
         if kind == "requests":
@@ -244,8 +233,8 @@ class Catalog:
         return entry
 
     def _note(self, entry: Entry) -> None:
-        """Streams carry the constraints of their events, the punctuations that CREATE PUNCTUATION gives them, and
-        those that are derived from their rows."""
+        """After `entry` has come or gone: give its streams their constraints, the punctuations that CREATE PUNCTUATION
+        declares for them, and those that it derives from their rows."""
         if isinstance(entry, ConstraintSet):
             stream = self.streams[entry.book.stream]
             found = tuple(c for c in self.constraints.values() if c.book.stream == stream.name)
@@ -284,29 +273,23 @@ class Catalog:
             return None
         return spelled
 
-    def _spelled(self, kind: str, name: str, position: Position | None) -> str:
+    def spelled(self, kind: str, name: str) -> str:
+        """The name of an entry as it is spelled; a name that no entry of the kind has is refused."""
         spelled = self._found(kind, name)
         if spelled is None:
-            known, verb, what = list(self._shelf(kind)), "are" if kind == "constraints" else "is", _named(kind)
-            hint = suggestion(name, known) or (
-                f"there are {', '.join(known)}" if known else f"there {verb} no {what} yet"
-            )
-            raise BindingProblem(f"there {verb} no {what} {name}", hint=hint, position=position)
+            known, what = list(self._of_kind(kind)), f"{_is(kind)} no {_named(kind)}"
+            hint = suggestion(name, known) or (f"there are {', '.join(known)}" if known else f"there {what} yet")
+            raise BindingProblem(f"there {what} {name}", hint=hint)
         return spelled
 
-    def _shelf(self, kind: str) -> dict[str, Any]:
-        shelves: dict[str, Any] = {
-            "stream": self.streams,
-            "table": self.tables,
-            "query": self.queries,
-            "sink": self.sinks,
-            "template": self.templates,
-            "requests": self.requests,
-            "constraints": self.constraints,
-            "punctuation": self.punctuations,
-            "function": self.functions,
-        }
-        return shelves[kind]
+    def _of_kind(self, kind: str) -> dict[str, Any]:
+        """The entries of a kind, which are in the attribute that has its plural for a name."""
+        found: dict[str, Any] = getattr(self, {"query": "queries"}.get(kind, kind.removesuffix("s") + "s"))
+        return found
+
+
+def _is(kind: str) -> str:
+    return "are" if kind == "constraints" else "is"
 
 
 def _named(kind: str) -> str:

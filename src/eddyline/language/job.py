@@ -1,4 +1,4 @@
-"""A script, understood statement by statement.
+"""Scripts, statement by statement: what they declare, and under which settings.
 
 Answer   `Job.apply` carries out one statement on a catalog and the settings in force, and returns what it made;
          `bind_script` does so for a whole text. A query keeps the settings that were in force when it was created.
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from eddyline.errors import Unsupported, located
+from eddyline.language import syntax
 from eddyline.language.binding.bind import bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.binding.bind_event import bind_constraints
 from eddyline.language.catalog import Catalog, DeclaredSink, Entry
@@ -22,49 +23,25 @@ from eddyline.language.parse import parse_script
 from eddyline.language.records.heralds import bind_herald
 from eddyline.language.records.punctuations import bind_punctuate, bind_punctuation
 from eddyline.language.requests.templates import bind_request, bind_requests, bind_template
-from eddyline.language.syntax import (
-    Body,
-    CreateConstraints,
-    CreateDerived,
-    CreateFunction,
-    CreatePunctuation,
-    CreateQuery,
-    CreateRequests,
-    CreateSink,
-    CreateStream,
-    CreateTable,
-    CreateTemplate,
-    Drop,
-    Event,
-    Explain,
-    HeraldStatement,
-    Punctuate,
-    RequestStatement,
-    Set,
-    Statement,
-)
-from eddyline.model.expressions.own_function import OwnFunction
+from eddyline.language.syntax import Body, Statement
 from eddyline.model.patterns.constraint import ConstraintSet, Rule
 from eddyline.model.query import BoundQuery
 from eddyline.model.records.herald import KIND as HERALD
 from eddyline.model.records.herald import speaks_of_rows
-from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.schema import Stream, Table
-from eddyline.model.template import Request, RequestStream, Template
+from eddyline.model.template import Request, Template
 from eddyline.settings import Settings
 
 if TYPE_CHECKING:
     from eddyline.model.records.records import Records
 
-T = TypeVar("T", bound=Entry)
-
-#: The name that a SELECT under EXPLAIN goes by.
+#: The name of the query of a SELECT under EXPLAIN.
 UNNAMED = "select"
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What a DROP let go, with the sinks that went with a query."""
+    """What a DROP removed, with the sinks that went with a query."""
 
     kind: str
     entry: Entry
@@ -97,24 +74,7 @@ class ExplainTemplate:
 
 if TYPE_CHECKING:
     #: What a statement made.
-    Applied = (
-        Stream
-        | DerivedStream
-        | Table
-        | BoundQuery
-        | DeclaredSink
-        | ConstraintSet
-        | DerivedPunctuation
-        | OwnFunction
-        | Records
-        | Template
-        | RequestStream
-        | Request
-        | Dropped
-        | Settings
-        | ExplainRequest
-        | ExplainTemplate
-    )
+    Applied = Entry | DerivedStream | Records | Request | Dropped | Settings | ExplainRequest | ExplainTemplate
 
 #: The rules of a workflow, by its path and the options of WITH.
 Workflows = Callable[[str, Mapping[str, str]], Sequence[Rule]]
@@ -167,7 +127,11 @@ class Job:
         return tuple(self.catalog.constraints.values())
 
     def apply(self, statement: Statement) -> Applied:
-        """Carries out one statement; an error leaves everything as it was."""
+        """Carry out one statement; an error leaves everything as it was."""
+        with located(statement.position):
+            return self._apply(statement)
+
+    def _apply(self, statement: Statement) -> Applied:
         if binder := _BINDERS.get(type(statement)):
             made = binder(self, statement)
             if isinstance(made, Request):
@@ -176,82 +140,58 @@ class Job:
                 self.catalog.add(made)
             return made
         match statement:
-            case CreateStream():
-                return self._add(bind_stream(statement, self.catalog))
-            case CreateDerived():
-                stream, makers = bind_derived(statement, self._derived_settings(statement), self.catalog)
+            case syntax.CreateDerived():
+                options = tuple(o for o in statement.options if o.name != "sequence")
+                stream, makers = bind_derived(statement, bind_settings(options, self.settings), self.catalog)
                 self.catalog.add(stream)
                 self.catalog.makers[stream.name] = makers
                 return DerivedStream(stream, makers)
-            case CreateTable():
-                return self._add(bind_table(statement, self.catalog))
-            case CreateSink():
-                return self._add(bind_sink(statement, self.catalog))
-            case CreateQuery():
-                self.catalog.check_free("query", statement.name, statement.position)
+            case syntax.CreateQuery():
+                self.catalog.check_free("query", statement.name)
                 return self.query(statement.name, statement.select, bind_settings(statement.options, self.settings))
-            case CreatePunctuation():
-                return self._add(bind_punctuation(statement, self.catalog))
-            case CreateFunction():
-                return self._add(bind_function(statement, self.settings, self.catalog))
-            case Punctuate():
+            case syntax.Punctuate():
                 return self.take_records(bind_punctuate(statement, self.catalog))
-            case HeraldStatement():
+            case syntax.HeraldStatement():
                 return self.take_records(bind_herald(statement, self.catalog))
-            case Drop(kind, name, position):
-                # What is not there is refused below, under the name of its kind.
-                of = name.lower() if kind in ("query", "requests") else None
-                sinks = tuple(s for s in self.catalog.sinks.values() if s.query is not None and s.query.lower() == of)
-                made = (
-                    {stream.lower(): makers for stream, makers in self.catalog.makers.items()}
-                    if kind == "stream"
-                    else {}
-                )
-                makers = made.get(name.lower(), ())
-                return Dropped(kind, self.catalog.drop(kind, name, position), sinks, makers)
-            case Set():
-                return self._set(statement)
-            case Explain():
+            case syntax.Drop(kind, name):
+                spelled = self.catalog.spelled(kind, name)
+                with_results = kind in ("query", "requests")
+                sinks = tuple(s for s in self.catalog.sinks.values() if with_results and s.query == spelled)
+                makers = self.catalog.makers.get(spelled, ()) if kind == "stream" else ()
+                return Dropped(kind, self.catalog.drop(kind, spelled), sinks, makers)
+            case syntax.Set(name, value):
+                self.settings = self.settings.with_option(name, value)
+                return self.settings
+            case syntax.Explain():
                 return self._explain(statement)
-            case _:
-                word = "EVENT" if isinstance(statement, Event) else "SELECT"
-                hint = f"CREATE QUERY name AS {word} …"
-                raise Unsupported(
-                    f"{'a' if word == 'SELECT' else 'an'} {word} of its own has no name",
-                    hint=hint,
-                    position=statement.position,
-                )
+        what, word = ("an", "EVENT") if isinstance(statement, syntax.Event) else ("a", "SELECT")
+        raise Unsupported(f"{what} {word} of its own has no name", hint=f"CREATE QUERY name AS {word} …")
 
     def query(self, name: str, select: Body, settings: Settings | None = None) -> BoundQuery:
-        """Binds a SELECT or an EVENT under a name and adds it."""
-        self.catalog.check_free("query", name, select.position)
-        query = self._bound(name, select, settings or self.settings)
-        self.catalog.add(query, select.position)
-        return query
+        """Bind a SELECT or an EVENT under a name, and add it to the catalog."""
+        with located(select.position):
+            self.catalog.check_free("query", name)
+            query = bind_body(name, select, settings or self.settings, self.catalog)
+            self.catalog.add(query)
+            return query
 
     def defer(self, name: str, text: str, certain: bool) -> None:
-        """Take a CREATE QUERY that was carried out before, under the default settings; it is read when the query is
-        asked for.
+        """Take a CREATE QUERY that was carried out before, under the default settings. It is bound when something reads
+        the query.
 
         Args:
-            certain: It was carried out on these streams; otherwise it is left out if it no longer can be.
+            certain: Whether it was carried out on these streams. If not, and it cannot be bound, it is left out.
         """
 
         def bind() -> BoundQuery:
             statement = parse_script(text)[0]
-            assert isinstance(statement, CreateQuery)
-            return self._bound(name, statement.select, bind_settings(statement.options, Settings()))
+            assert isinstance(statement, syntax.CreateQuery)
+            return bind_body(name, statement.select, bind_settings(statement.options, Settings()), self.catalog)
 
         self.catalog.defer_query(name, bind, certain)
 
-    def _bound(self, name: str, body: Body, settings: Settings) -> BoundQuery:
-        return bind_body(name, body, settings, self.catalog)
-
-    def _derived_settings(self, statement: CreateDerived) -> Settings:
-        return bind_settings(tuple(o for o in statement.options if o.name != "sequence"), self.settings)
-
     def take_records(self, records: Records) -> Records:
-        """Take the records of a statement."""
+        """Add the records of a statement, and note at their stream that it has such records."""
         stream = self.catalog.streams[records.stream]
         if records.kind == HERALD:
             stream = replace(stream, heralded=True, counted=stream.counted or speaks_of_rows(records))
@@ -261,38 +201,33 @@ class Job:
         self.records.append(records)
         return records
 
-    def _add(self, entry: T) -> T:
-        self.catalog.add(entry)
-        return entry
-
-    def _set(self, statement: Set) -> Settings:
-        with located(statement.position):
-            self.settings = self.settings.with_option(statement.name, statement.value)
-        return self.settings
-
-    def _explain(self, statement: Explain) -> ExplainRequest | ExplainTemplate:
-        if isinstance(statement.target, RequestStatement):
-            request = _BINDERS[RequestStatement](self, statement.target)
+    def _explain(self, statement: syntax.Explain) -> ExplainRequest | ExplainTemplate:
+        target = statement.target
+        if isinstance(target, syntax.RequestStatement):
+            request = _BINDERS[syntax.RequestStatement](self, target)
             return ExplainTemplate(self.catalog.template(request.template), request)
-        if isinstance(statement.target, str) and (
-            statement.kind == "template" or self.catalog.is_template(statement.target)
-        ):
-            return ExplainTemplate(self.catalog.template(statement.target, statement.position))
-        if isinstance(statement.target, str):
-            query = self.catalog.query(statement.target, statement.position)
+        if isinstance(target, str) and (statement.kind == "template" or self.catalog.is_template(target)):
+            return ExplainTemplate(self.catalog.template(target))
+        if isinstance(target, str):
+            query = self.catalog.query(target)
         else:
-            query = self._bound(UNNAMED, statement.target, self.settings)
+            query = bind_body(UNNAMED, target, self.settings, self.catalog)
         explained = ExplainRequest(query, statement.analyze)
         self.explains.append(explained)
         return explained
 
 
-#: Statements of single features -> what carries them out.
+#: Statements that declare something for the catalog, or request something of a template -> what binds them.
 _BINDERS: dict[type[Statement], Callable[[Job, Any], Any]] = {
-    CreateTemplate: lambda job, said: bind_template(said, job.settings, job.catalog),
-    CreateRequests: lambda job, said: bind_requests(said, job.catalog),
-    RequestStatement: lambda job, said: bind_request(said, job.catalog),
-    CreateConstraints: lambda job, said: bind_constraints(said, job.catalog, job.settings, job.workflows),
+    syntax.CreateStream: lambda job, statement: bind_stream(statement, job.catalog),
+    syntax.CreateTable: lambda job, statement: bind_table(statement, job.catalog),
+    syntax.CreateSink: lambda job, statement: bind_sink(statement, job.catalog),
+    syntax.CreatePunctuation: lambda job, statement: bind_punctuation(statement, job.catalog),
+    syntax.CreateFunction: lambda job, statement: bind_function(statement, job.settings, job.catalog),
+    syntax.CreateTemplate: lambda job, statement: bind_template(statement, job.settings, job.catalog),
+    syntax.CreateRequests: lambda job, statement: bind_requests(statement, job.catalog),
+    syntax.RequestStatement: lambda job, statement: bind_request(statement, job.catalog),
+    syntax.CreateConstraints: lambda job, said: bind_constraints(said, job.catalog, job.settings, job.workflows),
 }
 
 

@@ -1,19 +1,21 @@
 """CREATE FUNCTION: read, and checked.
 
-Answer   `read_function` reads what stands behind CREATE FUNCTION name; `bind_function` makes the model's `OwnFunction`
-         of it; `declared` makes one of what a program says.
-Limits   Nothing is imported here: where the code is found stays a text until a job is run.
+Answer   `read_function` reads what follows CREATE FUNCTION name, `bind_function` makes the model's `OwnFunction` of it,
+         and `declared` makes one of what a program declares.
+Limits   The code is not imported here: a job imports it when it runs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from eddyline.errors import BindingProblem, Position, SyntaxProblem
+from eddyline.errors import BindingProblem, SyntaxProblem
 from eddyline.language.binding.columns import no_option
+from eddyline.language.binding.group_windows import SPELLINGS as GROUP_WINDOWS
 from eddyline.language.catalog import Catalog
-from eddyline.language.syntax import ColumnDefinition, CreateFunction, WithOption
+from eddyline.language.grammar.clauses import read_columns, read_options
+from eddyline.language.syntax import CreateFunction
 from eddyline.language.text.reader import StatementReader
 from eddyline.language.text.type_text import read_type
 from eddyline.model.datatypes import DataType
@@ -24,18 +26,12 @@ from eddyline.settings import Settings
 FORM = "CREATE FUNCTION name(x BIGINT, …) RETURNS DOUBLE AS 'module:attribute'"
 
 
-def read_function(
-    reader: StatementReader,
-    name: str,
-    start: Position,
-    columns: Callable[[StatementReader], tuple[ColumnDefinition, ...]],
-    options: Callable[[StatementReader], tuple[WithOption, ...]],
-) -> CreateFunction:
+def read_function(reader: StatementReader, name: str) -> CreateFunction:
     if reader.at("(", ")"):
         raise SyntaxProblem(
             f"function {name} has no argument", hint="a function takes at least one column", position=reader.position
         )
-    arguments = columns(reader)
+    arguments = read_columns(reader, "function", name)
     reader.expect("RETURNS", hint=FORM)
     result = read_type(reader, "the type of the result")
     target = ""
@@ -43,7 +39,7 @@ def read_function(
         if reader.next.kind != "string":
             reader.fail("expected 'module:attribute'", hint=FORM)
         target = str(reader.value())
-    return CreateFunction(name, arguments, result, target, options(reader), start)
+    return CreateFunction(name, arguments, result, target, read_options(reader))
 
 
 def bind_function(statement: CreateFunction, settings: Settings, catalog: Catalog) -> OwnFunction:
@@ -58,15 +54,10 @@ def bind_function(statement: CreateFunction, settings: Settings, catalog: Catalo
             )
         arrays = str(option.value)
     if statement.target and not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", statement.target):
-        raise BindingProblem(
-            f"{statement.target!r} names no function",
-            hint="'module:attribute', such as 'prices.tax:gross'",
-            position=statement.position,
-        )
+        hint = "'module:attribute', such as 'prices.tax:gross'"
+        raise BindingProblem(f"{statement.target!r} names no function", hint=hint)
     arguments = [(a.name, a.type) for a in statement.arguments]
-    return declared(
-        statement.name, arguments, statement.result, statement.target, arrays, settings, catalog, statement.position
-    )
+    return declared(statement.name, arguments, statement.result, statement.target, arrays, settings, catalog)
 
 
 def declared(
@@ -77,37 +68,21 @@ def declared(
     arrays: str,
     settings: Settings,
     catalog: Catalog,
-    position: Position | None = None,
 ) -> OwnFunction:
-    """The function, checked; the setting on_bad holds as it is now."""
-    catalog.check_free("function", name, position)
+    """The function, checked. It keeps the value that the setting `on_bad` has now."""
+    catalog.check_free("function", name)
     if not name.isidentifier():
-        raise BindingProblem(
-            f"{name!r} cannot name a function",
-            hint="letters, digits and _ make a name that can be called",
-            position=position,
-        )
-    if name.lower() in FUNCTIONS or name.lower() in ALIASES or name.lower() in AGGREGATES or name.lower() in _WINDOWS:
-        raise BindingProblem(
-            f"there is a function {name} already",
-            hint="choose a name that the language does not have",
-            position=position,
-        )
+        hint = "letters, digits and _ make a name that can be called"
+        raise BindingProblem(f"{name!r} cannot name a function", hint=hint)
+    if any(name.lower() in known for known in (FUNCTIONS, ALIASES, AGGREGATES, GROUP_WINDOWS)):
+        hint = "choose a name that the language does not have"
+        raise BindingProblem(f"there is a function {name} already", hint=hint)
     if not arguments:
-        raise BindingProblem(
-            f"function {name} has no argument", hint="a function takes at least one column", position=position
-        )
+        raise BindingProblem(f"function {name} has no argument", hint="a function takes at least one column")
     seen: set[str] = set()
     for argument, _ in arguments:
         if argument.lower() in seen:
-            raise BindingProblem(
-                f"argument {argument} of function {name} is declared twice",
-                hint="give each argument a name of its own",
-                position=position,
-            )
+            hint = "give each argument a name of its own"
+            raise BindingProblem(f"argument {argument} of function {name} is declared twice", hint=hint)
         seen.add(argument.lower())
     return OwnFunction(name, tuple(arguments), result, target, arrays, settings.on_bad == "error")
-
-
-#: Names that stand for windows where a function could stand.
-_WINDOWS = frozenset(("tumble", "hop", "cumulate", "session"))

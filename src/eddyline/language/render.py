@@ -1,52 +1,18 @@
 """Syntax tree back to text.
 
-Answer   `render(statement)` is a text that parses to the same statement; one form per statement.
-Limits   Comments, spaces and the spelling of words are not kept.
+Answer   `render(statement)` is a text that parses to the same statement. Equal statements have equal texts.
+Limits   Comments, blanks and the case of keywords are not kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from eddyline.language.syntax import (
-    Apply,
-    Body,
-    BookClause,
-    Cast,
-    Constant,
-    CreateConstraints,
-    CreateDerived,
-    CreateFunction,
-    CreatePunctuation,
-    CreateQuery,
-    CreateRequests,
-    CreateSink,
-    CreateStream,
-    CreateTable,
-    CreateTemplate,
-    Drop,
-    Event,
-    EventLeaf,
-    EventNode,
-    Explain,
-    FromEntry,
-    HeraldStatement,
-    Item,
-    Name,
-    Node,
-    Ordered,
-    Over,
-    Punctuate,
-    RequestStatement,
-    Select,
-    Set,
-    Star,
-    Statement,
-    Union,
-    WithOption,
-)
+from eddyline.language import syntax
+from eddyline.language.syntax import Apply, Body, Cast, Constant, Item, Name, Node, Over, Select, Statement
 from eddyline.language.text.reader import RESERVED
-from eddyline.model.patterns.constraint import EventType, Rule
+from eddyline.model.patterns.constraint import Rule
 from eddyline.model.window import PartitionedRows, Window, span_text
 from eddyline.settings import EXPERIMENT, Value
 
@@ -67,53 +33,62 @@ def render(statement: Statement) -> str:
     'SELECT x FROM s [ROWS 3] AS t'
     """
     match statement:
-        case Select() | Union() | Event():
+        case Select() | syntax.Union() | syntax.Event():
             return _body(statement)
-        case CreateDerived(name, body, options):
+        case syntax.CreateDerived(name, body, options):
             return f"CREATE STREAM {_name(name)}{_options(options)} AS {_body(body)}"
-        case CreateStream(name, columns, options) | CreateTable(name, columns, options):
-            kind = "STREAM" if isinstance(statement, CreateStream) else "TABLE"
-            listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
-            return f"CREATE {kind} {_name(name)} ({listed}){_options(options)}"
-        case CreateQuery(name, select, options):
-            return f"CREATE QUERY {_name(name)}{_options(options)} AS {_body(select)}"
-        case CreateConstraints():
+        case syntax.CreateStream(name, columns, options) | syntax.CreateTable(name, columns, options):
+            kind = "STREAM" if isinstance(statement, syntax.CreateStream) else "TABLE"
+            return f"CREATE {kind} {_name(name)} ({_columns(columns)}){_options(options)}"
+        case syntax.CreateQuery(name, body, options) | syntax.CreateTemplate(name, body, options):
+            kind = "QUERY" if isinstance(statement, syntax.CreateQuery) else "TEMPLATE"
+            return f"CREATE {kind} {_name(name)}{_options(options)} AS {_body(body)}"
+        case syntax.CreateConstraints():
             return _constraints(statement)
-        case CreateFunction(name, arguments, result, target, options):
-            listed = ", ".join(f"{_name(a.name)} {a.type}" for a in arguments)
+        case syntax.CreateFunction(name, arguments, result, target, options):
             code = f" AS {_value(target)}" if target else ""
-            return f"CREATE FUNCTION {_name(name)}({listed}) RETURNS {result}{code}{_options(options)}"
-        case CreatePunctuation():
-            return _punctuation(statement)
-        case Punctuate(stream, where, at):
-            return f"PUNCTUATE {_name(stream)} WHERE {render_expression(where)} AT {render_expression(at)}"
-        case HeraldStatement(stream, where, rows, micros, at):
+            return f"CREATE FUNCTION {_name(name)}({_columns(arguments)}) RETURNS {result}{code}{_options(options)}"
+        case syntax.CreatePunctuation(name, stream, names, source, source_names, at):
+            place = "" if at is None else f" AT {_name(at)}"
+            given = f"{_name(source)} ({_names(source_names)}){place}"
+            return f"CREATE PUNCTUATION {_name(name)} ON {_name(stream)} ({_names(names)}) FROM {given}"
+        case syntax.Punctuate(stream, where, instant):
+            return f"PUNCTUATE {_name(stream)}{_clause('WHERE', where)}{_clause('AT', instant)}"
+        case syntax.HeraldStatement(stream, where, rows, micros, instant):
             span = f"{rows} ROWS" if rows is not None else span_text(micros or 0)
-            return f"HERALD {_name(stream)} WHERE {render_expression(where)} FOR {span} AT {render_expression(at)}"
-        case CreateSink(name, query, options):
+            return f"HERALD {_name(stream)}{_clause('WHERE', where)} FOR {span}{_clause('AT', instant)}"
+        case syntax.CreateSink(name, query, options):
             return f"CREATE SINK {_name(name)} FOR {'ALL' if query is None else _name(query)}{_options(options)}"
-        case CreateTemplate(name, select, options):
-            return f"CREATE TEMPLATE {_name(name)}{_options(options)} AS {_select(select)}"
-        case CreateRequests(name, columns, template, options):
-            listed = ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
-            return f"CREATE REQUESTS {_name(name)} ({listed}) FOR {_name(template)}{_options(options)}"
-        case RequestStatement():
+        case syntax.CreateRequests(name, columns, template, options):
+            return f"CREATE REQUESTS {_name(name)} ({_columns(columns)}) FOR {_name(template)}{_options(options)}"
+        case syntax.RequestStatement():
             return f"REQUEST {_request(statement)}"
-        case Drop(kind, name):
+        case syntax.Drop(kind, name):
             return f"DROP {kind.upper()} {_name(name)}"
-        case Set(name, value):
+        case syntax.Set(name, value):
             return f"SET {_dotted(name)} = {_value(value)}"
-        case Explain(target, analyze, kind):
+        case syntax.Explain(target, analyze, kind):
             shown = _name(target) if isinstance(target, str) else render(target)
             named = "TEMPLATE " if isinstance(target, str) and kind == "template" else ""
             return f"EXPLAIN {'ANALYZE ' if analyze else ''}{named}{shown}"
+    raise TypeError(type(statement))
 
 
-def _punctuation(statement: CreatePunctuation) -> str:
-    listed = [", ".join(map(_name, names)) for names in (statement.columns, statement.source_columns)]
-    at = "" if statement.at is None else f" AT {_name(statement.at)}"
-    about = f"ON {_name(statement.stream)} ({listed[0]}) FROM {_name(statement.source)} ({listed[1]}){at}"
-    return f"CREATE PUNCTUATION {_name(statement.name)} {about}"
+def _columns(columns: tuple[syntax.ColumnDefinition, ...]) -> str:
+    return ", ".join(f"{_name(c.name)} {c.type}" for c in columns)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_name, names))
+
+
+def _listed(nodes: Iterable[Node]) -> str:
+    return ", ".join(map(render_expression, nodes))
+
+
+def _clause(words: str, node: Node | None) -> str:
+    """A clause of one expression, with a blank before it; nothing where there is none."""
+    return "" if node is None else f" {words} {render_expression(node)}"
 
 
 def render_expression(node: Node) -> str:
@@ -139,7 +114,7 @@ def render_expression(node: Node) -> str:
 def _apply(node: Apply) -> str:
     function, args = node.function, node.args
     if node.where is not None:
-        return f"{_apply(replace(node, where=None))} FILTER (WHERE {render_expression(node.where)})"
+        return f"{_apply(replace(node, where=None))} FILTER ({_clause('WHERE', node.where).lstrip()})"
     if function in _INFIX and len(args) == 2:
         # A chain of ANDs is read from the left, so its left part needs no parentheses, however long it is.
         chained = function in ("and", "or") and isinstance(args[0], Apply) and args[0].function == function
@@ -152,21 +127,16 @@ def _apply(node: Apply) -> str:
     if function in ("is_null", "is_not_null"):
         return f"{_operand(args[0])} IS {'NOT ' if function == 'is_not_null' else ''}NULL"
     if function == "in":
-        return f"{_operand(args[0])} IN ({', '.join(render_expression(a) for a in args[1:])})"
+        return f"{_operand(args[0])} IN ({_listed(args[1:])})"
     if function == "case":
-        branches = [
-            f"WHEN {render_expression(c)} THEN {render_expression(v)}"
-            for c, v in zip(args[0:-1:2], args[1:-1:2], strict=True)
-        ]
-        return f"CASE {' '.join(branches)} ELSE {render_expression(args[-1])} END"
-    inside = (
-        "*" if node.star else ("DISTINCT " if node.distinct else "") + ", ".join(render_expression(a) for a in args)
-    )
-    return f"{function}({inside})"
+        pairs = zip(args[0:-1:2], args[1:-1:2], strict=True)
+        branches = "".join(f"{_clause('WHEN', condition)}{_clause('THEN', value)}" for condition, value in pairs)
+        return f"CASE{branches}{_clause('ELSE', args[-1])} END"
+    return f"{function}({'*' if node.star else 'DISTINCT ' * node.distinct + _listed(args)})"
 
 
 def _operand(node: Node) -> str:
-    """An operand, in parentheses unless nothing could tear it apart."""
+    """An operand. It is in parentheses where a neighbouring operator could otherwise take a part of it."""
     text = render_expression(node)
     if isinstance(node, Name | Cast | Over):
         return text
@@ -188,91 +158,70 @@ def _constant(node: Constant) -> str:
     return ("" if node.kind == "string" else f"{node.kind.upper()} ") + _quoted(str(node.value))
 
 
-#: How a source is tied to those before it; others are written as they are called.
+#: The text between a source and those before it, by `FromEntry.join`; of other joins it is their name and JOIN.
 _JOINS = {",": ", ", "INNER": " JOIN ", "LATEST": " JOIN LATEST ", "LEFT LATEST": " LEFT JOIN LATEST "}
 
 
 def _select(select: Select) -> str:
-    parts = ["SELECT DISTINCT" if select.distinct else "SELECT", ", ".join(_item(i) for i in select.items), "FROM"]
-    sources = _source(select.sources[0])
+    text = f"SELECT {'DISTINCT ' * select.distinct}{_items(select.items)} FROM {_source(select.sources[0])}"
     for source in select.sources[1:]:
-        sources += _JOINS.get(source.join, f" {source.join} JOIN ") + _source(source)
-    parts.append(sources)
+        text += _JOINS.get(source.join, f" {source.join} JOIN ") + _source(source)
     conditions = [] if select.where is None else [render_expression(select.where)]
     if conditions and select.exists:
         conditions = [f"({conditions[0]})"]
-    conditions += [f"{'NOT ' if one.negated else ''}EXISTS ({_select(one.select)})" for one in select.exists]
-    if conditions:
-        parts.append(f"WHERE {' AND '.join(conditions)}")
-    if select.group_by:
-        parts.append(f"GROUP BY {', '.join(render_expression(g) for g in select.group_by)}")
-    if select.having is not None:
-        parts.append(f"HAVING {render_expression(select.having)}")
-    if select.qualify is not None:
-        parts.append(f"QUALIFY {render_expression(select.qualify)}")
-    if select.limit is not None:
-        parts.append(f"ORDER BY {_ordering(select.order_by)} LIMIT {select.limit}")
-    if select.emit is not None:
-        parts.append(f"EMIT {select.emit}")
-    return " ".join(parts)
+    conditions += [f"{'NOT ' * one.negated}EXISTS ({_select(one.select)})" for one in select.exists]
+    text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    text += f" GROUP BY {_listed(select.group_by)}" if select.group_by else ""
+    text += _clause("HAVING", select.having) + _clause("QUALIFY", select.qualify)
+    text += "" if select.limit is None else f" ORDER BY {_ordering(select.order_by)} LIMIT {select.limit}"
+    return text + ("" if select.emit is None else f" EMIT {select.emit}")
 
 
 def _over(node: Over) -> str:
-    partition = f"PARTITION BY {', '.join(render_expression(p) for p in node.partition)}" if node.partition else ""
+    partition = f"PARTITION BY {_listed(node.partition)}" if node.partition else ""
     order = f"ORDER BY {_ordering(node.order)}" if node.order else ""
-    return f"{node.function}({', '.join(render_expression(a) for a in node.args)}) OVER ({' '.join(filter(None, (partition, order)))})"
+    return f"{node.function}({_listed(node.args)}) OVER ({' '.join(filter(None, (partition, order)))})"
 
 
-def _ordering(order: tuple[Ordered, ...]) -> str:
+def _ordering(order: tuple[syntax.Ordered, ...]) -> str:
     return ", ".join(
         f"{render_expression(o.value)}{' DESC' * o.descending}{' NULLS FIRST' * o.nulls_first}" for o in order
     )
 
 
-def _request(request: RequestStatement) -> str:
-    parts = [", ".join(_name(n.name) for n in request.items) or "*", "FROM", _name(request.template)]
-    if request.window is not None:
-        parts.append(f"[{request.window}]")
-    if request.where is not None:
-        parts.append(f"WHERE {render_expression(request.where)}")
-    if request.group_by is not None:
-        parts.append(f"GROUP BY {', '.join(_name(n.name) for n in request.group_by) or '()'}")
-    if request.as_of is not None:
-        parts.append(f"AS OF {_constant(request.as_of)}")
-    return " ".join(parts)
+def _request(request: syntax.RequestStatement) -> str:
+    text = f"{_listed(request.items) or '*'} FROM {_name(request.template)}"
+    text += "" if request.window is None else f" [{request.window}]"
+    text += _clause("WHERE", request.where)
+    text += "" if request.group_by is None else f" GROUP BY {_listed(request.group_by) or '()'}"
+    return text + _clause("AS OF", request.as_of)
 
 
 def _body(body: Body) -> str:
-    if isinstance(body, Select | Union):
-        named = ", ".join(f"{_name(name)} AS ({_body(inner)})" for name, inner in body.named)
-        selects = body.parts if isinstance(body, Union) else (body,)
-        return (f"WITH {named} " if named else "") + " UNION ALL ".join(_select(select) for select in selects)
-    parts = [f"EVENT {_event(body.expression)} FROM {_book(body.book)}"]
-    if body.where is not None:
-        parts.append(f"WHERE {render_expression(body.where)}")
-    if body.within is not None:
-        parts.append(f"WITHIN {span_text(body.within)}")
-    if body.first:
-        parts.append("FIRST MATCH")
-    if body.items is not None:
-        parts.append(f"RETURN {', '.join(_item(i) for i in body.items)}")
-    return " ".join(parts)
+    if isinstance(body, syntax.Event):
+        text = f"EVENT {_event(body.expression)} FROM {_book(body.book)}{_clause('WHERE', body.where)}"
+        text += "" if body.within is None else f" WITHIN {span_text(body.within)}"
+        text += " FIRST MATCH" * body.first
+        return text + ("" if body.items is None else f" RETURN {_items(body.items)}")
+    named = ", ".join(f"{_name(name)} AS ({_body(inner)})" for name, inner in body.named)
+    selects = body.parts if isinstance(body, syntax.Union) else (body,)
+    return (f"WITH {named} " if named else "") + " UNION ALL ".join(map(_select, selects))
 
 
-def _event(node: EventNode) -> str:
-    if not isinstance(node, EventLeaf):
-        return f"{node.operator}({', '.join(_event(m) for m in node.members)})"
+def _event(node: syntax.EventNode) -> str:
+    if not isinstance(node, syntax.EventLeaf):
+        return f"{node.operator}({', '.join(map(_event, node.members))})"
     text = _name(str(node.type)) if node.bare else _value(node.type)
     text += "" if node.condition is None else f"[{render_expression(node.condition)}]"
     return text + ("" if node.alias is None else f" {_name(node.alias)}")
 
 
-def _book(book: BookClause) -> str:
-    by = f" PARTITION BY {', '.join(_name(c) for c in book.partition)}" if book.partition else ""
+def _book(book: syntax.BookClause) -> str:
+    by = f" PARTITION BY {_names(book.partition)}" if book.partition else ""
     return f"{_name(book.stream)} TYPE {_name(book.type)}{by}"
 
 
-def _constraints(statement: CreateConstraints) -> str:
+def _constraints(statement: syntax.CreateConstraints) -> str:
     head = f"CREATE CONSTRAINTS {_name(statement.name)} ON {_book(statement.book)}"
     if statement.workflow is not None:
         return f"{head} FROM WORKFLOW {_quoted(statement.workflow)}{_options(statement.options)}"
@@ -281,33 +230,31 @@ def _constraints(statement: CreateConstraints) -> str:
 
 def render_rule(rule: Rule) -> str:
     """A constraint as a statement has it; a type that is a keyword is written in quotes."""
-    return rule.text(_type)
+    return rule.text(lambda kind: kind if isinstance(kind, str) and _name(kind) == kind else _value(kind))
 
 
-def _type(value: EventType) -> str:
-    if isinstance(value, str) and not _name(value).startswith('"'):
-        return value
-    return _value(value)
+def _items(items: tuple[Item, ...]) -> str:
+    return ", ".join(map(_item, items))
 
 
 def _item(item: Item) -> str:
-    if isinstance(item.value, Star):
+    if isinstance(item.value, syntax.Star):
         return "*" if item.value.table is None else f"{_name(item.value.table)}.*"
     return render_expression(item.value) + ("" if item.alias is None else f" AS {_name(item.alias)}")
 
 
-def _source(source: FromEntry) -> str:
+def _source(source: syntax.FromEntry) -> str:
+    on = _clause("ON", source.on)
     if source.unnest is not None:
         column = "" if source.alias is None else f"({_name(source.alias)})"
-        on = "" if source.on is None else f" ON {render_expression(source.on)}"
         return f"UNNEST({render_expression(source.unnest)}) AS {_name(source.name)}{column}{on}"
     text = _name(source.name) if source.query is None else f"({_body(source.query)})"
     if (made := source.group_window) is not None:
-        args = "".join(f", {render_expression(a)}" for a in made.args[1:])
-        text = f"TABLE({made.function.upper()}(TABLE {text}, DESCRIPTOR({render_expression(made.args[0])}){args}))"
+        descriptor = f"DESCRIPTOR({render_expression(made.args[0])})"
+        spans = "".join(f", {render_expression(a)}" for a in made.args[1:])
+        text = f"TABLE({made.function.upper()}(TABLE {text}, {descriptor}{spans}))"
     text += "" if source.window is None else f" [{_window(source.window)}]"
-    text += "" if source.alias is None else f" AS {_name(source.alias)}"
-    return text + ("" if source.on is None else f" ON {render_expression(source.on)}")
+    return text + ("" if source.alias is None else f" AS {_name(source.alias)}") + on
 
 
 def _window(window: Window) -> str:
@@ -316,7 +263,7 @@ def _window(window: Window) -> str:
     return str(window)
 
 
-def _options(options: tuple[WithOption, ...]) -> str:
+def _options(options: tuple[syntax.WithOption, ...]) -> str:
     return f" WITH ({', '.join(f'{_dotted(o.name)} = {_value(o.value)}' for o in options)})" if options else ""
 
 

@@ -2,7 +2,7 @@
 
 Answer   Statements and, inside them, expressions whose names are not resolved yet. Nodes compare by what they say:
          positions and the original text take no part in `==`, so a rendered statement equals the one it came from.
-Limits   Nothing here is checked against a catalog; `bind.py` does that.
+Limits   `language/binding/` checks names and types against the catalog; a node may name what is not there.
 """
 
 from __future__ import annotations
@@ -18,42 +18,57 @@ from eddyline.settings import Value
 
 
 @dataclass(frozen=True)
-class Name:
+class Placed:
+    """What stands at a place of the text; the place takes no part in `==`."""
+
+    position: Position | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Statement(Placed):
+    """What a script holds between semicolons."""
+
+
+@dataclass(frozen=True)
+class WrittenStatement(Statement):
+    """A statement that keeps what was written: all of it, or of PUNCTUATE the condition, of HERALD condition and span."""
+
+    text: str = field(default="", compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Name(Placed):
     """A column, perhaps with the alias it belongs to."""
 
     name: str
     table: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Placed):
     """A literal. `kind` is null, boolean, integer, double, string, timestamp, date or interval; the last three hold
     their text. Of kind integers, doubles or strings it is the values of a long IN list."""
 
     kind: str
     value: object
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Apply:
+class Apply(Placed):
     """An operator or a function, by canonical lower-case name; `star` is the argument of COUNT(*)."""
 
     function: str
     args: tuple[Node, ...]
     distinct: bool = False
     star: bool = False
-    position: Position | None = field(default=None, compare=False, repr=False)
     #: FILTER (WHERE …) of an aggregate in which NULL is a value.
     where: Node | None = None
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Placed):
     operand: Node
     type: DataType
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -66,38 +81,35 @@ class Ordered:
 
 
 @dataclass(frozen=True)
-class Over:
+class Over(Placed):
     """`function(args) OVER (PARTITION BY … ORDER BY …)`."""
 
     function: str
     args: tuple[Node, ...]
     partition: tuple[Node, ...] = ()
     order: tuple[Ordered, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 Node = Name | Constant | Apply | Cast | Over
 
 
 @dataclass(frozen=True)
-class Star:
+class Star(Placed):
     """`*` or `alias.*` in SELECT."""
 
     table: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Item:
+class Item(Placed):
     """One entry of SELECT; `alias` is None where no name was given."""
 
     value: Node | Star
     alias: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class FromEntry:
+class FromEntry(Placed):
     """One entry of FROM. `join` is how it is joined with the entries before it: ",", CROSS, INNER, LEFT, RIGHT, FULL,
     LATEST or LEFT LATEST; all but the first two have `on`."""
 
@@ -110,13 +122,12 @@ class FromEntry:
     group_window: Apply | None = None
     #: Of `(SELECT …)`; the name is empty.
     query: Body | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
     #: Of `UNNEST(…) AS name`, or `AS name(alias)`: the array.
     unnest: Node | None = None
 
 
 @dataclass(frozen=True)
-class Select:
+class Select(WrittenStatement):
     items: tuple[Item, ...]
     sources: tuple[FromEntry, ...]
     where: Node | None = None
@@ -124,9 +135,6 @@ class Select:
     having: Node | None = None
     distinct: bool = False
     emit: Emit | None = None
-    #: The SELECT as written.
-    text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
     emit_position: Position | None = field(default=None, compare=False, repr=False)
     #: WITH name AS (…): queries that FROM may name.
     named: tuple[tuple[str, Body], ...] = ()
@@ -138,27 +146,24 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Exists:
+class Exists(Placed):
     """[NOT] EXISTS (SELECT …)."""
 
     select: Select
     negated: bool
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Union:
+class Union(WrittenStatement):
     """SELECT … UNION ALL SELECT …"""
 
     parts: tuple[Select, ...]
     #: WITH name AS (…), before the first SELECT.
     named: tuple[tuple[str, Body], ...] = ()
-    text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class EventLeaf:
+class EventLeaf(Placed):
     """One event of a pattern: its type, a condition on it, and its alias."""
 
     type: EventType
@@ -166,7 +171,6 @@ class EventLeaf:
     bare: bool
     condition: Node | None = None
     alias: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -174,29 +178,27 @@ class EventLeaf:
 
 
 @dataclass(frozen=True)
-class EventGroup:
+class EventGroup(Placed):
     """`operator` is SEQ, AND, OR or NOT."""
 
     operator: str
     members: tuple[EventNode, ...]
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 EventNode = EventLeaf | EventGroup
 
 
 @dataclass(frozen=True)
-class BookClause:
+class BookClause(Placed):
     """`stream TYPE column [PARTITION BY column, …]`."""
 
     stream: str
     type: str
     partition: tuple[str, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(WrittenStatement):
     """EVENT … FROM …; `items` is None without RETURN."""
 
     expression: EventNode
@@ -205,10 +207,8 @@ class Event:
     within: int | None = None
     first: bool = False
     items: tuple[Item, ...] | None = None
-    #: The statement as written, and its expression.
-    text: str = field(default="", compare=False, repr=False)
+    #: The expression as written.
     expression_text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 #: What a query, or a derived stream, is made of.
@@ -216,53 +216,47 @@ Body = Select | Union | Event
 
 
 @dataclass(frozen=True)
-class WithOption:
+class WithOption(Placed):
     """`name = value` in WITH."""
 
     name: str
     value: Value
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class ColumnDefinition:
+class ColumnDefinition(Placed):
     name: str
     type: DataType
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateStream:
+class CreateStream(Statement):
     name: str
     columns: tuple[ColumnDefinition, ...]
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateDerived:
+class CreateDerived(Statement):
     """CREATE STREAM … AS."""
 
     name: str
     body: Body
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateTable:
+class CreateTable(Statement):
     name: str
     columns: tuple[ColumnDefinition, ...]
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateQuery:
+class CreateQuery(Statement):
     name: str
     select: Body
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
     @property
     def text(self) -> str:
@@ -270,17 +264,16 @@ class CreateQuery:
 
 
 @dataclass(frozen=True)
-class CreateSink:
+class CreateSink(Statement):
     """`query` is None for `FOR ALL`."""
 
     name: str
     query: str | None
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateConstraints:
+class CreateConstraints(WrittenStatement):
     """Rules as written, or the path of a workflow that they are taken from."""
 
     name: str
@@ -288,12 +281,10 @@ class CreateConstraints:
     rules: tuple[Rule, ...] = ()
     workflow: str | None = None
     options: tuple[WithOption, ...] = ()
-    text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateFunction:
+class CreateFunction(Statement):
     """A function of one's own; `target` is `module:attribute`, or empty where a program hands the code over."""
 
     name: str
@@ -301,11 +292,10 @@ class CreateFunction:
     result: DataType
     target: str = ""
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreatePunctuation:
+class CreatePunctuation(Statement):
     """Punctuations that rows of another stream give; `at` is None where they stand at these rows."""
 
     name: str
@@ -314,23 +304,19 @@ class CreatePunctuation:
     source: str
     source_columns: tuple[str, ...]
     at: str | None = None
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Punctuate:
+class Punctuate(WrittenStatement):
     """PUNCTUATE stream WHERE … AT TIMESTAMP '…'."""
 
     stream: str
     where: Node
     at: Constant
-    #: The condition as written.
-    text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class HeraldStatement:
+class HeraldStatement(WrittenStatement):
     """HERALD stream WHERE … FOR … AT TIMESTAMP '…'; one of `rows` and `micros` is given."""
 
     stream: str
@@ -338,32 +324,27 @@ class HeraldStatement:
     rows: int | None
     micros: int | None
     at: Constant
-    #: Condition and span as written.
-    text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateTemplate:
+class CreateTemplate(Statement):
     name: str
     select: Select
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class CreateRequests:
+class CreateRequests(Statement):
     """A stream of requests to a template."""
 
     name: str
     columns: tuple[ColumnDefinition, ...]
     template: str
     options: tuple[WithOption, ...] = ()
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class RequestStatement:
+class RequestStatement(WrittenStatement):
     """REQUEST … FROM template. `items` is empty for `*`; `group_by` is None where it is not written, empty for `()`."""
 
     items: tuple[Name, ...]
@@ -372,56 +353,27 @@ class RequestStatement:
     where: Node | None = None
     group_by: tuple[Name, ...] | None = None
     as_of: Constant | None = None
-    #: The request as written.
-    text: str = field(default="", compare=False, repr=False)
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Statement):
     """`kind` is stream, table, query, sink, template, requests, constraints or punctuation."""
 
     kind: str
     name: str
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Set:
+class Set(Statement):
     name: str
     value: Value
-    position: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Explain:
+class Explain(Statement):
     """EXPLAIN of a query or template by name, or of a SELECT or a REQUEST on the spot."""
 
     target: str | Body | RequestStatement
     analyze: bool = False
     #: What a name stands for: query or template.
     kind: str = "query"
-    position: Position | None = field(default=None, compare=False, repr=False)
-
-
-Statement = (
-    CreateStream
-    | CreateDerived
-    | CreateTable
-    | CreateQuery
-    | CreateSink
-    | CreateTemplate
-    | CreateRequests
-    | CreateConstraints
-    | CreatePunctuation
-    | CreateFunction
-    | Punctuate
-    | HeraldStatement
-    | RequestStatement
-    | Drop
-    | Set
-    | Explain
-    | Select
-    | Union
-    | Event
-)

@@ -93,6 +93,10 @@ BYTES = DataType("BYTES")
 INTERVAL = DataType("INTERVAL")
 
 
+#: The first number above the range of a type of whole numbers; its negative is the least of the range.
+FIRST_ABOVE = {"INT": 1 << 31, "BIGINT": 1 << 63}
+
+
 @cache
 def _arrow_types() -> dict[str, pa.DataType]:
     """Arrow's form of the types without parameters."""

@@ -1,15 +1,15 @@
 """EVENT queries and CREATE CONSTRAINTS, checked.
 
-Answer   `bind_event` turns an EVENT into a `BoundQuery` with a `EventPattern`: leaves typed, the expression as
+Answer   `bind_event` turns an EVENT into a `BoundQuery` with an `EventPattern`: leaves typed, the expression as
          disjuncts, WHERE split at AND, outputs named. `bind_constraints` gives the `ConstraintSet` of a statement.
-Limits   Whether the pattern can ever match is for `plan/patterns/satisfy.py`.
+Limits   `plan/patterns/satisfy.py` tests whether the pattern can ever match.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.errors import BindingProblem, Position, Unsupported, located
 from eddyline.language.binding.bind import check_outputs, default_name
 from eddyline.language.binding.columns import column_of, no_option
 from eddyline.language.binding.disjuncts import disjuncts_of
@@ -18,7 +18,7 @@ from eddyline.language.binding.scope import Scope, ScopeEntry
 from eddyline.language.catalog import Catalog
 from eddyline.language.syntax import BookClause, CreateConstraints, Event, EventLeaf, Item, Name, Star
 from eddyline.language.text.reader import NESTED
-from eddyline.model.datatypes import DataType
+from eddyline.model.datatypes import FIRST_ABOVE, DataType
 from eddyline.model.expressions.expression import ColumnRef, Expression, conjuncts, refs_of
 from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.patterns.constraint import ConstraintSet, EventBook, EventType, Rule
@@ -81,26 +81,23 @@ def bind_constraints(
     workflows: Callable[[str, Mapping[str, str]], Sequence[Rule]] | None,
 ) -> ConstraintSet:
     """The constraints that a statement declares; they are not yet in the catalog."""
-    catalog.check_free("constraints", statement.name, statement.position)
+    catalog.check_free("constraints", statement.name)
     book, stream = _book(statement.book, catalog)
     if stream.is_derived:
-        raise BindingProblem(
-            f"{stream.name} is a derived stream",
-            hint="constraints speak of a stream that rows come from",
-            position=statement.position,
-        )
+        hint = "constraints speak of a stream that rows come from"
+        raise BindingProblem(f"{stream.name} is a derived stream", hint=hint)
     rules = statement.rules
     if statement.workflow is not None:
         for option in statement.options:
             if option.name not in ("process", "types"):
                 raise no_option("constraints have", option, ("process", "types"))
         if workflows is None:
-            raise Unsupported("FROM WORKFLOW needs a session", hint="it reads a file", position=statement.position)
+            raise Unsupported("FROM WORKFLOW needs a session", hint="it reads a file")
         rules = tuple(workflows(statement.workflow, {o.name: str(o.value) for o in statement.options}))
     kind = _type_of(stream, book)
     for rule in rules:
         for value in rule.types:
-            _check_type(value, kind, book, statement.position)
+            _check_type(value, kind, book)
     return ConstraintSet(statement.name, book, rules, settings, _keys(book, stream), statement.text)
 
 
@@ -109,26 +106,21 @@ def _keys(book: EventBook, stream: Stream) -> tuple[ColumnRef, ...]:
 
 
 def _book(clause: BookClause, catalog: Catalog) -> tuple[EventBook, Stream]:
-    relation = catalog.relation(clause.stream, clause.position)
-    if not isinstance(relation, Stream):
-        raise BindingProblem(
-            f"{relation.name} is a table", hint="events are rows of a stream", position=clause.position
-        )
-    if not relation.ordered:
-        raise BindingProblem(
-            f"rows of equal time of {clause.stream} have no order",
-            detail="a pattern asks which event came first; a derived stream has an order only where it selects rows of one stream",
-            hint="give it one: CREATE STREAM … WITH (sequence = 'column') AS SELECT …",
-            position=clause.position,
-        )
-    spelled = [_column(relation, column, clause.position) for column in (clause.type, *clause.partition)]
-    if len(set(spelled[1:])) < len(spelled[1:]):
-        raise BindingProblem("PARTITION BY names a column twice", position=clause.position)
+    with located(clause.position):
+        relation = catalog.relation(clause.stream)
+        if not isinstance(relation, Stream):
+            raise BindingProblem(f"{relation.name} is a table", hint="events are rows of a stream")
+        if not relation.ordered:
+            raise BindingProblem(
+                f"rows of equal time of {clause.stream} have no order",
+                detail="a pattern asks which event came first; a derived stream has an order only where it selects rows of one stream",
+                hint="give it one: CREATE STREAM … WITH (sequence = 'column') AS SELECT …",
+            )
+        names = (clause.type, *clause.partition)
+        spelled = [column_of(relation.name, relation.schema, name).name for name in names]
+        if len(set(spelled[1:])) < len(spelled[1:]):
+            raise BindingProblem("PARTITION BY names a column twice")
     return EventBook(relation.name, spelled[0], tuple(spelled[1:])), relation
-
-
-def _column(stream: Stream, name: str, position: Position | None) -> str:
-    return column_of(stream.name, stream.schema, name, position).name
 
 
 def _type_of(stream: Stream, book: EventBook) -> DataType:
@@ -141,28 +133,25 @@ def _type_of(stream: Stream, book: EventBook) -> DataType:
     return column.type
 
 
-def _check_type(value: EventType, kind: DataType, book: EventBook, position: Position | None) -> None:
+def _check_type(value: EventType, kind: DataType, book: EventBook) -> None:
     if isinstance(value, str) != (kind.name == "STRING"):
         hint = "write the type as a number" if isinstance(value, str) else "write the type as a word or a 'text'"
-        raise BindingProblem(f"column {book.type} is {kind}, and {value!r} is not", hint=hint, position=position)
-    half = 2**31 if kind.name == "INT" else 2**63
-    if isinstance(value, int) and not -half <= value < half:
-        raise BindingProblem(f"{value} does not fit into column {book.type}, which is {kind}", position=position)
+        raise BindingProblem(f"column {book.type} is {kind}, and {value!r} is not", hint=hint)
+    if isinstance(value, int) and not -FIRST_ABOVE[kind.name] <= value < FIRST_ABOVE[kind.name]:
+        raise BindingProblem(f"{value} does not fit into column {book.type}, which is {kind}")
 
 
 def _leaf(leaf: EventLeaf, negated: bool, kind: DataType, book: EventBook, stream: Stream, catalog: Catalog) -> Leaf:
-    _check_type(leaf.type, kind, book, leaf.position)
-    if leaf.name.startswith("_"):
-        raise BindingProblem(
-            f"alias {leaf.name} is reserved",
-            hint="names that begin with _ are the engine's own",
-            position=leaf.position,
-        )
-    condition = None
-    if leaf.condition is not None:
-        alone = Scope((_entry(leaf.name, stream),), catalog.function)
-        condition = bind_condition(leaf.condition, Clause("a condition in [ ]", alone))
-    return Leaf(leaf.name, leaf.type, condition, negated)
+    with located(leaf.position):
+        _check_type(leaf.type, kind, book)
+        if leaf.name.startswith("_"):
+            hint = "names that begin with _ are the engine's own"
+            raise BindingProblem(f"alias {leaf.name} is reserved", hint=hint)
+        condition = None
+        if leaf.condition is not None:
+            alone = Scope((_entry(leaf.name, stream),), catalog.function)
+            condition = bind_condition(leaf.condition, Clause("a condition in [ ]", alone))
+        return Leaf(leaf.name, leaf.type, condition, negated)
 
 
 def _entry(name: str, stream: Stream) -> ScopeEntry:
@@ -172,24 +161,20 @@ def _entry(name: str, stream: Stream) -> ScopeEntry:
 def _entries(leaves: tuple[Leaf, ...], written: Sequence[tuple[EventLeaf, bool]], stream: Stream) -> list[ScopeEntry]:
     """One entry per name; a name is spelled in one way, and is negated everywhere or nowhere."""
     found: dict[str, Leaf] = {}
-    for leaf, (syntax, _) in zip(leaves, written, strict=True):
+    for leaf, (node, _) in zip(leaves, written, strict=True):
         other = found.setdefault(leaf.name.lower(), leaf)
-        if other.name != leaf.name:
-            raise BindingProblem(
-                f"{other.name} and {leaf.name} differ only in their letters' case", position=syntax.position
-            )
-        if other.negated != leaf.negated:
-            raise BindingProblem(
-                f"{leaf.name} is an event in one place and a NOT in another",
-                hint="give one another alias",
-                position=syntax.position,
-            )
+        with located(node.position):
+            if other.name != leaf.name:
+                raise BindingProblem(f"{other.name} and {leaf.name} differ only in their letters' case")
+            if other.negated != leaf.negated:
+                hint = "give one another alias"
+                raise BindingProblem(f"{leaf.name} is an event in one place and a NOT in another", hint=hint)
     return [_entry(leaf.name, stream) for leaf in found.values()]
 
 
 class _TraceScope(Scope):
-    """Names of a pattern; a column without a name before it is one of PARTITION BY, which all events of a trace
-    share."""
+    """The scope of a pattern. A column without an alias before it is one of PARTITION BY: all events of a trace share
+    its value."""
 
     def __init__(
         self, entries: tuple[ScopeEntry, ...], book: EventBook, stream: Stream, own: Callable[[str], OwnFunction | None]
@@ -198,11 +183,9 @@ class _TraceScope(Scope):
         self._book, self._stream = book, stream
 
     def has(self, name: Name) -> bool:
-        return (
-            super().has(name)
-            if name.table is not None
-            else name.name.lower() in {c.lower() for c in self._book.partition}
-        )
+        if name.table is not None:
+            return super().has(name)
+        return name.name.lower() in {column.lower() for column in self._book.partition}
 
     def column(self, name: Name) -> ColumnRef:
         if name.table is not None:
@@ -230,12 +213,12 @@ def _check_negated(where: tuple[Expression, ...], leaves: tuple[Leaf, ...], posi
 
 
 def _outputs(event: Event, pattern: EventPattern, scope: Scope, stream: Stream) -> tuple[OutputColumn, ...]:
-    visible = replace_entries(scope, tuple(e for e in scope.entries if e.alias in pattern.names))
+    visible = _TraceScope(tuple(e for e in scope.entries if e.alias in pattern.names), pattern.book, stream, scope.own)
     if event.items is None:
         shared = [ColumnRef(TRACE, name, _found(stream, name)) for name in pattern.book.partition]
         outputs = [OutputColumn(c.column, c) for c in shared]
         outputs += [OutputColumn(f"{c.ref}_{c.column}", c) for entry in visible.entries for c in entry.columns()]
-        items: list[Item] = [Item(Star(), None, event.position)] * len(outputs)
+        items: list[Item] = [Item(Star(), position=event.position)] * len(outputs)
     else:
         outputs, items = [], []
         negated = {leaf.name.lower(): leaf.name for leaf in pattern.leaves if leaf.negated}
@@ -259,9 +242,3 @@ def _found(stream: Stream, name: str) -> DataType:
     column = stream.schema.find(name)
     assert column is not None
     return column.type
-
-
-def replace_entries(scope: Scope, entries: tuple[ScopeEntry, ...]) -> Scope:
-    """The same scope with fewer names."""
-    assert isinstance(scope, _TraceScope)
-    return _TraceScope(entries, scope._book, scope._stream, scope.own)

@@ -1,9 +1,8 @@
 """Columns that statements name outside of expressions.
 
-Answer   `column_of` is the column of a schema that a name means. `marker_column` is the column that makes records of
-         rows, which no other option of the stream names.
-         `no_option` is the error of an option that a statement does not have.
-Limits   Names in expressions are resolved by `scope.py`.
+Answer   `column_of` finds a column of a schema by its name. `marker_column` finds the column that the option
+         `punctuation` or `herald` of a stream names. `no_option` is the error of an option that a statement does not have.
+Limits   `scope.py` resolves names in expressions.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Column, Schema
 
 
-def column_of(stream: str, schema: Schema, name: str, position: Position | None, hint: str = "") -> Column:
-    """The column of a stream's schema that a name means; the case of letters does not matter."""
+def column_of(stream: str, schema: Schema, name: str, position: Position | None = None, hint: str = "") -> Column:
+    """The column of a stream's schema that has this name; the case of letters does not matter."""
     column = schema.find(name)
     if column is None:
         detail = f"columns are {', '.join(schema.names)}"

@@ -1,13 +1,15 @@
 """CREATE STREAM, CREATE TABLE and CREATE SINK, checked.
 
-Answer   `bind_stream`, `bind_table` and `bind_sink` turn a statement into the model's `Stream`, `Table` and the
-         catalog's `DeclaredSink`; what WITH says is checked by name, and by value where the meaning is the language's.
-Limits   Options of a format (path, header …) are kept as text for `connectors`, which know their values.
+Answer   `bind_stream`, `bind_table` and `bind_sink` turn a statement into a `Stream`, a `Table` or a `DeclaredSink`, and
+         refuse options of WITH that there are not. Values are checked here where the language defines them.
+Limits   `connectors` check the values of options of formats (path, header …).
 """
 
 from __future__ import annotations
 
-from eddyline.errors import BindingProblem, Position, located
+from typing import Any
+
+from eddyline.errors import BindingProblem, located
 from eddyline.language.binding.columns import column_of, no_option
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.language.records.heralds import herald_column
@@ -16,9 +18,9 @@ from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream,
 from eddyline.language.text.windows import parse_span
 from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
 
-#: What the readers of files understand; an option that no reader knows is refused.
+#: Options of both streams and tables: how files are read.
 _READING = ("format", "path", "delimiter", "header", "multiline")
-#: What only streams have: options about time, and about what is promised of rows.
+#: Options that only streams have: about time, punctuations and heralds.
 _TIMED = ("time", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald")
 STREAM_OPTIONS = (*_TIMED, *_READING, "files_per_batch", "rate", "distinct_<column>")
 TABLE_OPTIONS = (*_READING, "distinct_<column>", "refresh")
@@ -27,7 +29,7 @@ SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<sp
 
 def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     """The stream that a statement declares; it is not yet in the catalog."""
-    catalog.check_free("stream", statement.name, statement.position)
+    catalog.check_free("stream", statement.name)
     schema = _schema(statement.columns, of_stream=True)
     given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
     places = {o.name: o.position for o in statement.options}
@@ -35,24 +37,24 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
         given.pop(name, None) for name in ("time", "sequence", "key", "punctuation", "herald")
     )
     if time is None:
-        raise BindingProblem(
-            f"stream {statement.name} has no event time",
-            hint="WITH (time = '…') names its TIMESTAMP column",
-            position=statement.position,
-        )
+        hint = "WITH (time = '…') names its TIMESTAMP column"
+        raise BindingProblem(f"stream {statement.name} has no event time", hint=hint)
     if sequence is not None:
-        sequence = column_of(
-            statement.name, schema, sequence, places["sequence"], "sequence = '…' names one of its columns"
-        ).name
-    _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")), statement.position)
+        hint = "sequence = '…' names one of its columns"
+        sequence = column_of(statement.name, schema, sequence, places["sequence"], hint).name
+    _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")))
     keys = () if key is None else key_columns(statement.name, schema, key, places["key"])
     others = (time, sequence, *keys)
     with located(places["time"]):
-        spans = {
+        spans: dict[str, Any] = {
             name: parse_span(given.pop(name), places[name])
             for name in ("lateness", "idle", "most_ahead", "remember")
             if name in given
         }
+        if mark is not None:
+            mark = punctuation_column(statement.name, schema, others, mark, places["punctuation"])
+        if herald is not None:
+            herald = herald_column(statement.name, schema, (*others, mark), herald, places["herald"])
         return Stream(
             name=statement.name,
             schema=schema,
@@ -61,32 +63,24 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
             position=catalog.next_position,
             options=given,
             key=keys,
-            punctuation=None
-            if mark is None
-            else punctuation_column(statement.name, schema, others, mark, places["punctuation"]),
-            herald=None
-            if herald is None
-            else herald_column(statement.name, schema, (*others, mark), herald, places["herald"]),
-            lateness=spans.get("lateness", 0),
-            idle=spans.get("idle"),
-            most_ahead=spans.get("most_ahead"),
-            remember=spans.get("remember"),
+            punctuation=mark,
+            herald=herald,
+            **spans,
         )
 
 
-def _refuse_nested_keys(name: str, schema: Schema, columns: tuple[str | None, ...], position: Position | None) -> None:
+def _refuse_nested_keys(name: str, schema: Schema, columns: tuple[str | None, ...]) -> None:
     for column in [schema.find(found.strip()) for found in columns if found]:
         if column is not None and column.type.is_nested:
             raise BindingProblem(
                 f"column {column.name} of stream {name} is {column.type}, which is not compared",
                 hint="sequence and key name columns of plain types",
-                position=position,
             )
 
 
 def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
     """The static table that a statement declares; it is not yet in the catalog."""
-    catalog.check_free("table", statement.name, statement.position)
+    catalog.check_free("table", statement.name)
     schema = _schema(statement.columns)
     for option in statement.options:
         if option.name in _TIMED:
@@ -97,46 +91,37 @@ def bind_table(statement: CreateTable, catalog: Catalog) -> Table:
             )
     given = _given(statement.options, TABLE_OPTIONS, "table", schema)
     refresh = given.pop("refresh", None)
-    return Table(statement.name, schema, given, None if refresh is None else _period(refresh, statement))
-
-
-def _period(text: str, statement: CreateTable) -> int:
-    position = next(o.position for o in statement.options if o.name == "refresh")
-    period = parse_span(text, position)
-    if period < 1:
-        raise BindingProblem("refresh takes a span longer than zero", hint="refresh = '10 minutes'", position=position)
-    if not any(o.name == "path" for o in statement.options):
-        raise BindingProblem(
-            "only a table of files can be read again", hint="refresh goes with path = '…'", position=position
-        )
-    return period
+    period = None
+    if refresh is not None:
+        with located(next(o.position for o in statement.options if o.name == "refresh")):
+            period = parse_span(refresh)
+            if period < 1:
+                raise BindingProblem("refresh takes a span longer than zero", hint="refresh = '10 minutes'")
+            if "path" not in given:
+                raise BindingProblem("only a table of files can be read again", hint="refresh goes with path = '…'")
+    return Table(statement.name, schema, given, period)
 
 
 def bind_sink(statement: CreateSink, catalog: Catalog) -> DeclaredSink:
     """The sink that a statement declares; it is not yet in the catalog."""
-    catalog.check_free("sink", statement.name, statement.position)
-    query = None if statement.query is None else catalog.results_of(statement.query, statement.position)
+    catalog.check_free("sink", statement.name)
+    query = None if statement.query is None else catalog.results_of(statement.query)
     sink = DeclaredSink(statement.name, query, _given(statement.options, SINK_OPTIONS, "sink", None))
     check_marked(sink, catalog, next((o.position for o in statement.options if o.name == "punctuation"), None))
     return sink
 
 
 def _schema(columns: tuple[ColumnDefinition, ...], of_stream: bool = False) -> Schema:
-    seen: dict[str, Position | None] = {}
+    seen: set[str] = set()
     for column in columns:
-        if column.name.lower() in seen:
-            raise BindingProblem(
-                f"column {column.name} is declared twice",
-                hint="give each column a name of its own",
-                position=column.position,
-            )
-        if column.name.startswith("_") and not (of_stream and column.name == RESULT_TIME):
-            raise BindingProblem(
-                f"column name {column.name} is reserved",
-                hint="names that begin with _ are the engine's own (_ts, _op, _reason)",
-                position=column.position,
-            )
-        seen[column.name.lower()] = column.position
+        with located(column.position):
+            if column.name.lower() in seen:
+                hint = "give each column a name of its own"
+                raise BindingProblem(f"column {column.name} is declared twice", hint=hint)
+            if column.name.startswith("_") and not (of_stream and column.name == RESULT_TIME):
+                hint = "names that begin with _ are the engine's own (_ts, _op, _reason)"
+                raise BindingProblem(f"column name {column.name} is reserved", hint=hint)
+        seen.add(column.name.lower())
     return Schema(tuple(Column(c.name, c.type) for c in columns))
 
 

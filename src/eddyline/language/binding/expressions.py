@@ -66,8 +66,8 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
                     position=node.position,
                 )
             return clause.over(node)
-        case Cast(operand, kind, position):
-            return resolve_cast(bind_expression(operand, clause), kind, position)
+        case Cast(operand, kind):
+            return resolve_cast(bind_expression(operand, clause), kind, node.position)
         case Apply():
             if is_aggregate(node):
                 return _aggregate(node, clause)
@@ -91,7 +91,7 @@ def _column(node: Name, clause: Clause) -> Expression:
         and scope.has(Name(node.table))
         and not any(e.alias.lower() == node.table.lower() for e in scope.entries)
     ):
-        whole = scope.column(Name(node.table, None, node.position))
+        whole = scope.column(Name(node.table, position=node.position))
         return resolve("struct_extract", (whole, Literal(node.name, STRING)), node.position)
     return scope.column(node)
 
@@ -164,7 +164,7 @@ def _counted(node: Apply) -> Apply:
         raise BindingProblem("count_if takes one condition", hint="write count_if(x > 1)", position=node.position)
     holds = Apply(
         "case",
-        (node.args[0], Constant("integer", 1, node.position), Constant("null", None, node.position)),
+        (node.args[0], Constant("integer", 1, position=node.position), Constant("null", None, position=node.position)),
         position=node.position,
     )
     return Apply("count", (holds,), position=node.position)
@@ -198,7 +198,10 @@ def _listed(node: Constant) -> Literals:
     assert isinstance(node.value, tuple)
     if node.kind != "integers":
         return Literals(node.value, STRING if node.kind == "strings" else DOUBLE)
-    ends = [_integer(Constant("integer", value, node.position)).type for value in (min(node.value), max(node.value))]
+    ends = [
+        _integer(Constant("integer", value, position=node.position)).type
+        for value in (min(node.value), max(node.value))
+    ]
     return Literals(node.value, BIGINT if BIGINT in ends else INT)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from eddyline.errors import BindingProblem, Position, SyntaxProblem, Unsupported
 from eddyline.language.binding.scope import Scope
-from eddyline.language.syntax import Apply, Cast, Constant, Item, Name, Node, Select
+from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Select
 from eddyline.language.text.reader import StatementReader
 from eddyline.language.text.windows import parse_span
 from eddyline.model.datatypes import INTERVAL
@@ -48,7 +48,7 @@ def read_table_function(reader: StatementReader) -> tuple[str, Apply]:
         while not reader.at(",", "DESCRIPTOR") and reader.take(","):
             reader.name("a column")
     reader.expect(",", "DESCRIPTOR", "(", hint=_FROM)
-    time = Name(reader.name("the time column"), None, reader.position)
+    time = Name(reader.name("the time column"), position=reader.position)
     reader.expect(")")
     args: list[Node] = [time]
     while reader.take(","):
@@ -88,8 +88,7 @@ def take_window(select: Select) -> tuple[Select, Apply | None]:
         )
     rest = tuple(node for node in select.group_by if node is not window and not _names_window(node))
     items = tuple(
-        Item(_replaced(i.value, window), i.alias, i.position) if isinstance(i.value, Apply | Cast) else i
-        for i in select.items
+        replace(i, value=_replaced(i.value, window)) if isinstance(i.value, Apply | Cast) else i for i in select.items
     )
     having = None if select.having is None else _replaced(select.having, window)
     return replace(select, group_by=rest, items=items, having=having), window
@@ -102,7 +101,7 @@ def _names_window(node: Node) -> bool:
 def _replaced(node: Node, window: Apply) -> Node:
     """The node with `window_start` where the group window is written."""
     if node == window:
-        return Name(START, None, node.position)
+        return Name(START, position=node.position)
     if isinstance(node, Apply):
         return replace(node, args=tuple(_replaced(a, window) for a in node.args))
     if isinstance(node, Cast):

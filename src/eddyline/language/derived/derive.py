@@ -51,7 +51,7 @@ def bind_derived(
     statement: CreateDerived, settings: Settings, catalog: Catalog
 ) -> tuple[Stream, tuple[BoundQuery, ...]]:
     """The stream that CREATE STREAM … AS declares, and the queries that make it; neither is in the catalog yet."""
-    catalog.check_free("stream", statement.name, statement.position)
+    catalog.check_free("stream", statement.name)
     found = _Derivation(statement.name, settings, catalog)
     parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
     named = statement.body.named if isinstance(statement.body, Union) else ()

@@ -175,7 +175,7 @@ class _Renaming:
         return part
 
     def _name(self, name: Name) -> Node:
-        element = Name(self.column or self.alias, self.stream, name.position)
+        element = Name(self.column or self.alias, self.stream, position=name.position)
         if name.table is None:
             return element if name.name.lower() == (self.column or self.alias).lower() else name
         if (
@@ -186,6 +186,8 @@ class _Renaming:
             return element
         if name.table.lower() == (self.column or self.alias).lower() and name.table.lower() != self.stream.lower():
             return Apply(
-                "struct_extract", (element, Constant("string", name.name, name.position)), position=name.position
+                "struct_extract",
+                (element, Constant("string", name.name, position=name.position)),
+                position=name.position,
             )
         return name

@@ -8,19 +8,10 @@ Limits   Clauses stand in one order. No name is looked up here; `bind_event.py` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
 
 from eddyline.errors import Position, SyntaxProblem, Unsupported
-from eddyline.language.syntax import (
-    BookClause,
-    CreateConstraints,
-    Event,
-    EventGroup,
-    EventLeaf,
-    EventNode,
-    Item,
-    WithOption,
-)
+from eddyline.language.grammar.clauses import read_items, read_options
+from eddyline.language.syntax import BookClause, CreateConstraints, Event, EventGroup, EventLeaf, EventNode
 from eddyline.language.text.reader import StatementReader
 from eddyline.language.text.windows import read_span
 from eddyline.model.patterns.constraint import EventType, Rule
@@ -41,8 +32,8 @@ _DECLARE: dict[str, tuple[str, Callable[[tuple[EventType, ...]], tuple[EventType
 _WORKING = ", ".join((*_RULES, "IF … THEN …", "END AFTER", *_DECLARE))
 
 
-def read_event(reader: StatementReader, items: Callable[[StatementReader], tuple[Item, ...]]) -> Event:
-    """An EVENT query, where the reader stands; `items` reads a list as SELECT has it."""
+def read_event(reader: StatementReader) -> Event:
+    """An EVENT query; its first word is the next token."""
     first, start = reader.index, reader.position
     reader.expect("EVENT")
     begin = reader.index
@@ -67,10 +58,12 @@ def read_event(reader: StatementReader, items: Callable[[StatementReader], tuple
         first_only = True
     elif reader.take("ALL"):
         reader.expect("MATCHES", hint="ALL MATCHES | FIRST MATCH")
-    returned = items(reader) if reader.take("RETURN") else None
+    items = read_items(reader) if reader.take("RETURN") else None
     if word := reader.at_any("WHERE", "WITHIN", "FIRST", "ALL", "RETURN", "PARTITION", "TYPE", "FROM"):
         reader.fail(f"{word} stands in the wrong place", hint=f"the order is {EVENT_FORM}")
-    return Event(expression, book, where, within, first_only, returned, reader.text_since(first), text, start)
+    return Event(
+        expression, book, where, within, first_only, items, text, text=reader.text_since(first), position=start
+    )
 
 
 def _book(reader: StatementReader) -> BookClause:
@@ -82,7 +75,7 @@ def _book(reader: StatementReader) -> BookClause:
     if reader.take("PARTITION"):
         reader.expect("BY")
         partition = reader.names("a column")
-    return BookClause(stream, column, partition, start)
+    return BookClause(stream, column, partition, position=start)
 
 
 def _expression(reader: StatementReader) -> EventNode:
@@ -98,14 +91,13 @@ def _expression(reader: StatementReader) -> EventNode:
                 hint="NOT(Type[condition] alias); several NOTs may stand side by side",
                 position=start,
             )
-        return EventGroup(word, members, start)
+        return EventGroup(word, members, position=start)
     bare = reader.next.kind in ("word", "quoted")
     kind = event_type(reader)
     condition = None
     if reader.take("["):
         condition = reader.expression()
-        if not reader.take("]"):
-            reader.fail("expected ]", hint="a condition on one event stands in [ ]: GenerateQuote[price > 200] q")
+        reader.expect("]", hint="a condition on one event stands in [ ]: GenerateQuote[price > 200] q")
     alias = reader.name("an alias") if reader.take("AS") or reader.at_name() else None
     if alias is None and not bare:
         raise SyntaxProblem(
@@ -113,11 +105,11 @@ def _expression(reader: StatementReader) -> EventNode:
             hint="a 'text' or a number is no name: write 'type' alias",
             position=start,
         )
-    return EventLeaf(kind, bare, condition, alias, start)
+    return EventLeaf(kind, bare, condition, alias, position=start)
 
 
 def event_type(reader: StatementReader) -> EventType:
-    """A type, as written."""
+    """The type of an event, as written."""
     token = reader.next
     if token.kind == "string":
         reader.index += 1
@@ -131,9 +123,7 @@ def event_type(reader: StatementReader) -> EventType:
     return reader.name(_LEAF)
 
 
-def read_constraints(
-    reader: StatementReader, name: str, start: Position, options: Callable[[StatementReader], tuple[WithOption, ...]]
-) -> CreateConstraints:
+def read_constraints(reader: StatementReader, name: str) -> CreateConstraints:
     """What follows `CREATE CONSTRAINTS name`."""
     first = reader.index - 3
     reader.expect("ON", hint="CREATE CONSTRAINTS name ON stream TYPE column [PARTITION BY …] (…)")
@@ -144,11 +134,12 @@ def read_constraints(
             reader.fail("expected the path of a workflow in quotes", hint="FROM WORKFLOW 'order.bpmn'")
         reader.index += 1
         path = reader.tokens[reader.index - 1].text
-        return CreateConstraints(name, book, (), path, options(reader), reader.text_since(first), start)
+        options = read_options(reader)
+        return CreateConstraints(name, book, (), path, options, text=reader.text_since(first))
     reader.expect("(", hint="a list of constraints in parentheses, or FROM WORKFLOW 'order.bpmn'")
     rules = reader.listed(_rule)
     reader.expect(")")
-    return CreateConstraints(name, book, rules, None, (), reader.text_since(first), start)
+    return CreateConstraints(name, book, rules, text=reader.text_since(first))
 
 
 def _rule(reader: StatementReader) -> Rule:
@@ -165,12 +156,8 @@ def _rule(reader: StatementReader) -> Rule:
         kind, order = _DECLARE[word]
         return _checked(Rule(kind, order(_types(reader, word, 1 if kind == "once" else 2))), position)
     if word not in _RULES:
-        _refuse(word, position)
+        reader.unsupported(f"the constraint {word}", f"constraints are {_WORKING}", position)
     return _checked(Rule(word.lower(), _types(reader, word, _RULES[word])), position)
-
-
-def _refuse(word: str, position: Position) -> NoReturn:
-    raise Unsupported(f"the constraint {word} is not supported", hint=f"constraints are {_WORKING}", position=position)
 
 
 def _types(reader: StatementReader, word: str, count: int | None) -> tuple[EventType, ...]:

@@ -42,7 +42,7 @@ def _exists(reader: StatementReader, read_select: Callable[[StatementReader], Se
     reader.expect("EXISTS", "(")
     select = read_select(reader)
     reader.expect(")", hint=_HINT)
-    return Exists(select, negated, position)
+    return Exists(select, negated, position=position)
 
 
 def _at_exists(reader: StatementReader, index: int) -> bool:

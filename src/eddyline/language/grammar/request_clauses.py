@@ -1,53 +1,34 @@
 """The grammar of templates and requests.
 
-Answer   `read_template`, `read_requests` and `read_request` read what stands behind CREATE TEMPLATE name, CREATE REQUESTS
-         name and REQUEST.
-Limits   Names are looked up in `templates.py`.
+Answer   `read_template`, `read_requests` and `read_request` read what follows CREATE TEMPLATE name, CREATE REQUESTS name
+         and REQUEST.
+Limits   `requests/templates.py` looks names up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from eddyline.errors import Position, SyntaxProblem, Unsupported
-from eddyline.language.syntax import (
-    ColumnDefinition,
-    CreateRequests,
-    CreateTemplate,
-    Name,
-    Node,
-    RequestStatement,
-    Select,
-    WithOption,
-)
+from eddyline.errors import SyntaxProblem, Unsupported
+from eddyline.language.grammar.clauses import read_columns, read_options
+from eddyline.language.syntax import CreateRequests, CreateTemplate, Name, Node, RequestStatement, Select
 from eddyline.language.text.reader import StatementReader
 from eddyline.language.text.windows import read_instant, read_window
 
 _FORM = "REQUEST column, … FROM template [WHERE …] [GROUP BY …] [AS OF TIMESTAMP '…']"
 
 
-def read_template(
-    reader: StatementReader,
-    name: str,
-    start: Position,
-    options: tuple[WithOption, ...],
-    select: Callable[[StatementReader], Select],
-) -> CreateTemplate:
+def read_template(reader: StatementReader, name: str, select: Callable[[StatementReader], Select]) -> CreateTemplate:
+    options = read_options(reader)
     reader.expect("AS", hint="CREATE TEMPLATE name [WITH (…)] AS SELECT … GROUP BY …")
-    return CreateTemplate(name, select(reader), options, start)
+    return CreateTemplate(name, select(reader), options)
 
 
-def read_requests(
-    reader: StatementReader,
-    name: str,
-    start: Position,
-    columns: Callable[[StatementReader], tuple[ColumnDefinition, ...]],
-    options: Callable[[StatementReader], tuple[WithOption, ...]],
-) -> CreateRequests:
-    found = columns(reader)
+def read_requests(reader: StatementReader, name: str) -> CreateRequests:
+    columns = read_columns(reader, "requests", name)
     reader.expect("FOR", hint="CREATE REQUESTS name (column TYPE, …) FOR template WITH (…)")
     template = reader.name("the name of a template")
-    return CreateRequests(name, found, template, options(reader), start)
+    return CreateRequests(name, columns, template, read_options(reader))
 
 
 def _condition(reader: StatementReader) -> Node:
@@ -64,7 +45,7 @@ def _condition(reader: StatementReader) -> Node:
 
 
 def read_request(reader: StatementReader) -> RequestStatement:
-    """A request, from its first column on; the word REQUEST has been taken, or is left out on a command line."""
+    """What follows REQUEST. A command line may leave that word out."""
     first, start = reader.index, reader.position
     items = () if reader.take("*") else _names(reader, "a column of the template")
     reader.expect("FROM", hint=_FORM)
@@ -83,14 +64,15 @@ def read_request(reader: StatementReader) -> RequestStatement:
     if reader.take("AS"):
         reader.expect("OF", hint="AS OF TIMESTAMP '2024-01-01 12:00:00'")
         as_of = read_instant(reader, "AS OF")
-    return RequestStatement(items, template, window, where, group_by, as_of, reader.text_since(first), start)
+    text = reader.text_since(first)
+    return RequestStatement(items, template, window, where, group_by, as_of, text=text, position=start)
 
 
 def _names(reader: StatementReader, what: str) -> tuple[Name, ...]:
-    return reader.listed(lambda reader: _one(reader, what))
+    return reader.listed(lambda reader: _named(reader, what))
 
 
-def _one(reader: StatementReader, what: str) -> Name:
+def _named(reader: StatementReader, what: str) -> Name:
     start = reader.position
     name = reader.name(what)
     if reader.at("("):
@@ -99,4 +81,4 @@ def _one(reader: StatementReader, what: str) -> Name:
             hint="the template lists the aggregates under their names",
             position=start,
         )
-    return Name(name, None, start)
+    return Name(name, position=start)

@@ -1,7 +1,7 @@
 """Heralds in the language: their statement, the option of streams, and their texts.
 
 Answer   `read_herald` reads what follows HERALD. `herald_of` reads the text of a herald, `store >= 200 AND store < 400
-         FOR 300 ROWS`, as a column of a stream or a session says it. `bind_herald` gives the record of a statement.
+         FOR 300 ROWS`, which a column of a stream or a session gives. `bind_herald` gives the record of a statement.
 Limits   A condition is a conjunction of `= < <= > >= BETWEEN IN IS NULL`, each of one column with literals. A span is a
          number of rows or a distance in time, never both.
 """
@@ -40,7 +40,7 @@ _CONDITIONS = "conditions are = < <= > >= BETWEEN IN IS NULL of one column with 
 _ALLOWED = ("=", "<", "<=", ">", ">=", "in", "is_null")
 
 
-def read_herald(reader: StatementReader, start: Position) -> HeraldStatement:
+def read_herald(reader: StatementReader) -> HeraldStatement:
     """What follows HERALD."""
     stream = reader.name("the name of a stream")
     reader.expect("WHERE", hint=_FORM)
@@ -48,8 +48,7 @@ def read_herald(reader: StatementReader, start: Position) -> HeraldStatement:
     where = reader.expression()
     rows, micros = _span(reader)
     text = reader.line_since(first)
-    at = read_at(reader, "session.herald")
-    return HeraldStatement(stream, where, rows, micros, at, text, start)
+    return HeraldStatement(stream, where, rows, micros, read_at(reader, "session.herald"), text=text)
 
 
 def _span(reader: StatementReader) -> tuple[int | None, int | None]:
@@ -83,7 +82,7 @@ def herald_of(stream: Stream, text: str) -> Herald:
 
 
 def herald_texts(stream: Stream) -> Texts:
-    """The reader of a stream's heralds, shared by intake and gate: the same texts come again with the next rows."""
+    """The reader of a stream's heralds. Intake and gate share it, and texts that come again are not parsed again."""
     return _texts(stream.name, stream.schema, stream.time)
 
 
@@ -116,7 +115,7 @@ def bound_condition(stream: Stream, where: Node) -> Expression:
 
 
 def _casts_columns(node: Node, inside: bool = False) -> bool:
-    """Whether a cast is written around a column; the binder adds casts of its own, to compare an INT with 5.5."""
+    """Whether the text casts a column. The binder adds casts too, for example to compare an INT with 5.5."""
     match node:
         case Cast(operand):
             return _casts_columns(operand, True)
@@ -140,12 +139,12 @@ def _bare(e: Expression) -> Expression:
 
 
 def bind_herald(statement: HeraldStatement, catalog: Catalog) -> Records:
-    """The records of a statement, under a name that no other statement has."""
+    """The record of a statement; its name is a hash of the statement, so that a checkpoint takes it once."""
     from eddyline.model.records.records import Records
 
-    stream = catalog.relation(statement.stream, statement.position)
+    stream = catalog.relation(statement.stream)
     if not isinstance(stream, Stream):
-        raise BindingProblem(f"{stream.name} is a table", hint="heralds speak of streams", position=statement.position)
+        raise BindingProblem(f"{stream.name} is a table", hint="heralds speak of streams")
     bound_condition(stream, statement.where)
     instant = bind_constant(statement.at).value
     assert isinstance(instant, int)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.columns import column_of, marker_column
 from eddyline.language.binding.expressions import Clause, bind_condition, bind_constant
 from eddyline.language.binding.scope import Scope, ScopeEntry
@@ -36,14 +36,14 @@ _KINDS = "conditions are = IN IS NULL < <= > >= <> BETWEEN of one column with li
 # -- statements
 
 
-def read_punctuation(reader: StatementReader, name: str, start: Position) -> CreatePunctuation:
+def read_punctuation(reader: StatementReader, name: str) -> CreatePunctuation:
     """What follows CREATE PUNCTUATION name."""
     reader.expect("ON", hint=_DERIVED)
     stream, columns = _side(reader)
     reader.expect("FROM", hint=_DERIVED)
     source, source_columns = _side(reader)
     at = reader.name("a TIMESTAMP column") if reader.take("AT") else None
-    return CreatePunctuation(name, stream, columns, source, source_columns, at, start)
+    return CreatePunctuation(name, stream, columns, source, source_columns, at)
 
 
 def _side(reader: StatementReader) -> tuple[str, tuple[str, ...]]:
@@ -54,15 +54,14 @@ def _side(reader: StatementReader) -> tuple[str, tuple[str, ...]]:
     return stream, columns
 
 
-def read_punctuate(reader: StatementReader, start: Position) -> Punctuate:
+def read_punctuate(reader: StatementReader) -> Punctuate:
     """What follows PUNCTUATE."""
     stream = reader.name("the name of a stream")
     reader.expect("WHERE", hint=_FORM)
     first = reader.index
     where = reader.expression()
     text = reader.text_since(first)
-    at = read_at(reader, "session.punctuate")
-    return Punctuate(stream, where, at, text, start)
+    return Punctuate(stream, where, read_at(reader, "session.punctuate"), text=text)
 
 
 # -- declarations
@@ -70,58 +69,46 @@ def read_punctuate(reader: StatementReader, start: Position) -> Punctuate:
 
 def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> DerivedPunctuation:
     """What CREATE PUNCTUATION declares; it is not yet in the catalog."""
-    catalog.check_free("punctuation", statement.name, statement.position)
-    stream = punctuated_stream(catalog, statement.stream, statement.position)
-    source = punctuated_stream(catalog, statement.source, statement.position)
+    catalog.check_free("punctuation", statement.name)
+    stream, source = punctuated_stream(catalog, statement.stream), punctuated_stream(catalog, statement.source)
     for one in (stream, source):
         if one.is_derived:
             raise BindingProblem(
                 f"{one.name} is a stream of results",
                 detail="CREATE PUNCTUATION reads rows of streams that come from a source, and speaks of such streams",
                 hint="CREATE STREAM … WITH (propagate = 'on') AS …: values that its query has finished are its punctuations",
-                position=statement.position,
             )
     if len(statement.columns) != len(statement.source_columns):
         raise BindingProblem(
             f"punctuation {statement.name} has {len(statement.columns)} columns, and {len(statement.source_columns)} after FROM",
             hint="each column takes its value from the column at the same place after FROM",
-            position=statement.position,
         )
-    columns = tuple(_spelled(stream, name, statement.position) for name in statement.columns)
-    source_columns = tuple(_spelled(source, name, statement.position) for name in statement.source_columns)
-    for mine, given in zip(columns, source_columns, strict=True):
-        kinds = stream.schema.find(mine), source.schema.find(given)
-        assert kinds[0] is not None and kinds[1] is not None
-        if kinds[0].type != kinds[1].type:
+    mine = [column_of(stream.name, stream.schema, name) for name in statement.columns]
+    given = [column_of(source.name, source.schema, name) for name in statement.source_columns]
+    for a, b in zip(mine, given, strict=True):
+        if a.type != b.type:
             raise BindingProblem(
-                f"column {mine} of {stream.name} is {kinds[0].type}, column {given} of {source.name} is {kinds[1].type}",
+                f"column {a.name} of {stream.name} is {a.type}, column {b.name} of {source.name} is {b.type}",
                 hint="a punctuation compares columns of one type",
-                position=statement.position,
             )
-    if len(set(columns)) < len(columns):
-        raise BindingProblem(
-            f"punctuation {statement.name} names a column twice", hint="keep one", position=statement.position
-        )
-    at = None if statement.at is None else _spelled(source, statement.at, statement.position)
-    if at is not None and source.schema.find(at).type != TIMESTAMP:  # type: ignore[union-attr]
-        raise BindingProblem(
-            f"AT {at} is no TIMESTAMP",
-            hint="AT names a TIMESTAMP column of the stream after FROM",
-            position=statement.position,
-        )
+    if len(set(mine)) < len(mine):
+        raise BindingProblem(f"punctuation {statement.name} names a column twice", hint="keep one")
+    at = None if statement.at is None else column_of(source.name, source.schema, statement.at)
+    if at is not None and at.type != TIMESTAMP:
+        hint = "AT names a TIMESTAMP column of the stream after FROM"
+        raise BindingProblem(f"AT {at.name} is no TIMESTAMP", hint=hint)
     if _reaches(catalog, stream.name, source.name):
         raise BindingProblem(
             f"the punctuations of {source.name} come from {stream.name}",
             hint="no stream waits for itself: derive punctuations in one direction",
-            position=statement.position,
         )
-    return DerivedPunctuation(
-        statement.name, stream.name, columns, source.name, source_columns, None if at == source.time else at
-    )
+    columns, source_columns = tuple(c.name for c in mine), tuple(c.name for c in given)
+    moment = None if at is None or at.name == source.time else at.name
+    return DerivedPunctuation(statement.name, stream.name, columns, source.name, source_columns, moment)
 
 
 def _reaches(catalog: Catalog, first: str, second: str) -> bool:
-    """Whether punctuations of the second stream are derived from the first, by way of other streams too."""
+    """Whether punctuations of the second stream are derived from the first, also through other streams."""
     pending, seen = [second], set()
     while pending:
         name = pending.pop()
@@ -134,12 +121,10 @@ def _reaches(catalog: Catalog, first: str, second: str) -> bool:
     return False
 
 
-def punctuated_stream(catalog: Catalog, name: str, position: Position | None = None) -> Stream:
-    found = catalog.relation(name, position)
+def punctuated_stream(catalog: Catalog, name: str) -> Stream:
+    found = catalog.relation(name)
     if not isinstance(found, Stream):
-        raise BindingProblem(
-            f"{found.name} is a table", hint="punctuations speak of streams; a table is closed", position=position
-        )
+        raise BindingProblem(f"{found.name} is a table", hint="punctuations speak of streams; a table is closed")
     return found
 
 
@@ -159,37 +144,29 @@ def punctuation_column(
 
 
 def check_marked(sink: DeclaredSink, catalog: Catalog, position: Position | None) -> None:
-    """Checks the option `punctuation` of a sink: a further column of the results of one query, true where values are
-    finished."""
+    """Check the option `punctuation` of a sink: it adds a column to the results of one query, which is true in
+    punctuations."""
     name = sink.options.get("punctuation")
     if name is None:
         return
     query = None if sink.query is None else catalog.queries.get(sink.query)
-    if query is None:
-        raise BindingProblem(
-            f"sink {sink.name} is not that of one query",
-            detail="punctuations of results stand between the results of their query",
-            hint="CREATE SINK … FOR query WITH (punctuation = '…')",
-            position=position,
-        )
-    if query.settings.propagate == "off":
-        raise BindingProblem(
-            f"query {query.name} puts out no punctuations",
-            hint="CREATE QUERY … WITH (propagate = 'on') AS …",
-            position=position,
-        )
-    taken = [output.name for output in query.outputs if output.name.lower() == name.lower()]
-    if taken or not name.isidentifier() or name.startswith("_"):
-        raise BindingProblem(
-            f"column {name} cannot mark the punctuations of query {query.name}",
-            detail=f"the query has an output {taken[0]}" if taken else "it is no name of a column",
-            hint="choose a name that no output has, such as closed",
-            position=position,
-        )
-
-
-def _spelled(stream: Stream, name: str, position: Position | None) -> str:
-    return column_of(stream.name, stream.schema, name, position).name
+    with located(position):
+        if query is None:
+            raise BindingProblem(
+                f"sink {sink.name} is not that of one query",
+                detail="punctuations of results stand between the results of their query",
+                hint="CREATE SINK … FOR query WITH (punctuation = '…')",
+            )
+        if query.settings.propagate == "off":
+            hint = "CREATE QUERY … WITH (propagate = 'on') AS …"
+            raise BindingProblem(f"query {query.name} puts out no punctuations", hint=hint)
+        taken = [output.name for output in query.outputs if output.name.lower() == name.lower()]
+        if taken or not name.isidentifier() or name.startswith("_"):
+            raise BindingProblem(
+                f"column {name} cannot mark the punctuations of query {query.name}",
+                detail=f"the query has an output {taken[0]}" if taken else "it is no name of a column",
+                hint="choose a name that no output has, such as closed",
+            )
 
 
 # -- conditions
@@ -222,15 +199,15 @@ def condition_text(stream: Stream, where: Node) -> str:
 
 
 def text_condition(stream: Stream, text: str) -> str:
-    """The same for a condition as text, as the STRING column of a stream or `session.punctuate` has it."""
+    """`condition_text` of a condition as text: from the STRING column of a stream, or `session.punctuate`."""
     from eddyline.language.parse import parse_expression
 
     return condition_text(stream, parse_expression(text))
 
 
 def bind_punctuate(statement: Punctuate, catalog: Catalog) -> Records:
-    """The records of a statement, under a name that no other statement has."""
-    stream = punctuated_stream(catalog, statement.stream, statement.position)
+    """The record of a statement; its name is a hash of the statement, so that a checkpoint takes it once."""
+    stream = punctuated_stream(catalog, statement.stream)
     instant = bind_constant(statement.at).value
     assert isinstance(instant, int)
     body = condition_text(stream, statement.where)

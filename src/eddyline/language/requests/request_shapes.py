@@ -12,9 +12,10 @@ Limits   Values are whole numbers of columns of whole numbers, within the range 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eddyline.language.catalog import Catalog
+from eddyline.model.datatypes import FIRST_ABOVE
 from eddyline.model.template import Request, RequestCondition, Template
 
 #: The most shapes that are remembered.
@@ -25,7 +26,6 @@ _NAME = re.compile(r"\b([A-Za-z_]\w*)\s*$")
 #: What could hide a literal from the pattern above.
 _STRANGE = re.compile(r"--|/\*|\"|`|''|\\")
 _INSTANT = re.compile(r"AS\s+OF\s+TIMESTAMP\s+'[-0-9:. ]*'", re.IGNORECASE)
-_LARGEST = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,7 @@ class RequestShapes:
             if value is None:
                 return None
             conditions[place] = RequestCondition(key, "in", (value,))
-        known = shape.request
-        return Request(
-            known.template, known.columns, known.group_by, tuple(conditions), known.window, known.as_of, text
-        )
+        return replace(shape.request, conditions=tuple(conditions), text=text)
 
     def learn(self, text: str, request: Request, catalog: Catalog) -> None:
         """Remember how a text was bound, if its literals are found again in the conditions."""
@@ -90,4 +87,4 @@ def _value(template: Template, key: int, literal: str) -> int | str | None:
     if literal.startswith("'"):
         return literal[1:-1] if kind == "STRING" else None
     value = int(literal)
-    return value if kind in _LARGEST and value < _LARGEST[kind] else None
+    return value if value < FIRST_ABOVE.get(kind, 0) else None

@@ -28,7 +28,7 @@ from eddyline.language.syntax import (
     WithOption,
 )
 from eddyline.language.text.windows import parse_span
-from eddyline.model.datatypes import BIGINT, INT, STRING
+from eddyline.model.datatypes import BIGINT, FIRST_ABOVE, INT, STRING
 from eddyline.model.expressions.arranged import IN_ORDER
 from eddyline.model.expressions.coercion import exact_decimal
 from eddyline.model.expressions.expression import (
@@ -53,8 +53,6 @@ from eddyline.settings import Settings
 _OPTIONS = ("bits", "index", "history")
 _STREAM = "FROM stream [RANGE 60 MINUTES]"
 _ROLES = ("window", "group_by", "aggregates")
-#: The first number above the range of a type of whole numbers.
-_MOST = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
 _COMPARISONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 
 
@@ -63,34 +61,20 @@ _COMPARISONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "<>": "<>"}
 
 def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalog) -> Template:
     """The template that a statement declares; it is not yet in the catalog."""
-    catalog.check_free("template", statement.name, statement.position)
-    select = statement.select
-    for present, clause, hint in (
-        (select.distinct, "DISTINCT", "GROUP BY says what is grouped"),
-        (select.having is not None, "HAVING", "a request is answered with all its groups"),
-        (select.emit is not None, "EMIT", "a template answers when it is asked"),
-    ):
-        if present:
-            raise BindingProblem(f"a template has no {clause}", hint=hint, position=select.position)
-    if select.named or any(source.query is not None for source in select.sources):
-        raise BindingProblem("a template reads one stream", hint=_STREAM, position=select.sources[0].position)
+    catalog.check_free("template", statement.name)
+    select, source = statement.select, statement.select.sources[0].position
+    nested = bool(select.named) or any(source.query is not None for source in select.sources)
+    _refuse(select.distinct, "has no DISTINCT", "GROUP BY says what is grouped", select.position)
+    _refuse(select.having is not None, "has no HAVING", "a request is answered with all its groups", select.position)
+    _refuse(select.emit is not None, "has no EMIT", "a template answers when it is asked", select.position)
+    _refuse(nested, "reads one stream", _STREAM, source)
     query = bind_query(statement.name, select, settings, catalog)
     first = query.references[0]
-    for present, what, hint in (
-        (
-            first.derived or query.group_window is not None,
-            "reads a stream that rows come from, without group windows",
-            _STREAM,
-        ),
-        (len(query.references) != 1 or first.is_table, "reads one stream", _STREAM),
-        (not isinstance(first.window, Range | Rows), "needs a window", f"{_STREAM}, or [ROWS 1000]"),
-    ):
-        if present:
-            raise BindingProblem(f"a template {what}", hint=hint, position=select.sources[0].position)
-    if not query.group_by:
-        raise BindingProblem(
-            "a template needs GROUP BY", hint="requests fix and choose grouping columns", position=select.position
-        )
+    made = first.derived or query.group_window is not None
+    _refuse(made, "reads a stream that rows come from, without group windows", _STREAM, source)
+    _refuse(len(query.references) != 1 or first.is_table, "reads one stream", _STREAM, source)
+    _refuse(not isinstance(first.window, Range | Rows), "needs a window", f"{_STREAM}, or [ROWS 1000]", source)
+    _refuse(not query.group_by, "needs GROUP BY", "requests fix and choose grouping columns", select.position)
     for output, item in zip(query.outputs, select.items, strict=False):
         if output.expression not in query.group_by and _reads_group(output.expression, query.group_by):
             raise BindingProblem(
@@ -107,6 +91,12 @@ def bind_template(statement: CreateTemplate, settings: Settings, catalog: Catalo
     template = Template(statement.name, query, **_template_options(statement.options, settings))
     _check_index(template, next((o.position for o in statement.options if o.name == "index"), statement.position))
     return template
+
+
+def _refuse(present: bool, what: str, hint: str, position: Position | None) -> None:
+    """Refuse a template in which something is `present` that none can have."""
+    if present:
+        raise BindingProblem(f"a template {what}", hint=hint, position=position)
 
 
 def _reads_group(e: Expression, groups: tuple[Expression, ...]) -> bool:
@@ -172,23 +162,24 @@ def _template_options(options: tuple[WithOption, ...], settings: Settings) -> di
 
 def bind_requests(statement: CreateRequests, catalog: Catalog) -> RequestStream:
     """The stream of requests that a statement declares; it is not yet in the catalog."""
-    template = catalog.template(statement.template, statement.position)
+    template = catalog.template(statement.template)
     roles = {o.name: o for o in statement.options if o.name in _ROLES}
     rest = tuple(o for o in statement.options if o.name not in _ROLES)
     for option in rest:
         if option.name not in STREAM_OPTIONS and not option.name.startswith("distinct_"):
             raise no_option("a stream of requests has", option, (*_ROLES, *STREAM_OPTIONS))
-    stream = bind_stream(CreateStream(statement.name, statement.columns, rest, statement.position), catalog)
-    return request_stream(
-        stream, template, {name: (str(o.value), o.position) for name, o in roles.items()}, statement.position
-    )
+    stream = bind_stream(CreateStream(statement.name, statement.columns, rest, position=statement.position), catalog)
+    return request_stream(stream, template, {name: (str(o.value), o.position) for name, o in roles.items()})
 
 
-def request_stream(
-    stream: Stream, template: Template, roles: dict[str, tuple[str, Position | None]], position: Position | None
-) -> RequestStream:
-    """A declared stream as requests to a template; `roles` names the columns of the window, the grouping columns and
-    the aggregates."""
+def request_stream(stream: Stream, template: Template, roles: dict[str, tuple[str, Position | None]]) -> RequestStream:
+    """A declared stream as requests to a template.
+
+    Args:
+        stream: The stream.
+        template: The template that answers.
+        roles: `window`, `group_by` and `aggregates` -> the column with that role, and where the text names it.
+    """
     used: dict[str, str] = {}
     for role, (name, place) in roles.items():
         column = column_of(stream.name, stream.schema, name, place)
@@ -219,26 +210,17 @@ def request_stream(
                     f"parameter {column.name} is {column.type}",
                     detail=f"the grouping column of template {template.name} is {template.keys[key].type}",
                     hint=f"declare {column.name} {template.keys[key].type}",
-                    position=position,
                 )
             parameters.append((column.name, key))
         elif column.name.lower() in outputs:
             raise BindingProblem(
                 f"column {column.name} is named like an aggregate of template {template.name}",
                 hint="give the column another name: results carry it along",
-                position=position,
             )
         else:
             carried.append(column.name)
-    return RequestStream(
-        stream,
-        template,
-        tuple(parameters),
-        used.get("window"),
-        used.get("group_by"),
-        used.get("aggregates"),
-        tuple(carried),
-    )
+    window, group_by, aggregates = (used.get(role) for role in _ROLES)
+    return RequestStream(stream, template, tuple(parameters), window, group_by, aggregates, tuple(carried))
 
 
 # -- requests
@@ -246,7 +228,11 @@ def request_stream(
 
 def bind_request(request: RequestStatement, catalog: Catalog) -> Request:
     """The bound request of a REQUEST statement."""
-    template = catalog.template(request.template, request.position)
+    with located(request.position):
+        return _request(request, catalog.template(request.template))
+
+
+def _request(request: RequestStatement, template: Template) -> Request:
     group_by = (
         range(len(template.keys)) if request.group_by is None else [_key(name, template) for name in request.group_by]
     )
@@ -311,17 +297,15 @@ def _window(request: RequestStatement, template: Template) -> Range | Rows:
     if wanted is None:
         return whole
     if type(wanted) is not type(whole):
-        raise BindingProblem(
-            f"a request cannot have [{wanted}]", detail=f"template {template.name} has [{whole}]", hint="ask for a window of the same kind",
-            position=request.position,
-        )  # fmt: skip
+        detail = f"template {template.name} has [{whole}]"
+        hint = "ask for a window of the same kind"
+        raise BindingProblem(f"a request cannot have [{wanted}]", detail=detail, hint=hint)
     assert isinstance(wanted, Range | Rows)
     if window_size(wanted) > window_size(whole):
         raise BindingProblem(
             f"[{wanted}] is longer than the window of template {template.name}",
             detail=f"it keeps [{whole}]",
             hint=f"ask for [{whole}] or less, or create the template with a longer window",
-            position=request.position,
         )
     return wanted
 
@@ -338,8 +322,7 @@ def _conditions(request: RequestStatement, template: Template) -> Iterator[Reque
 
 
 def _check_names(node: object, template: Template) -> None:
-    """A condition names grouping columns only; an aggregate or another column of the stream is refused with the list of
-    them."""
+    """Refuse a condition that names anything but grouping columns."""
     if isinstance(node, Name):
         _key(node, template)
     for arg in node.args if isinstance(node, Apply) else ():
@@ -352,7 +335,7 @@ def _check_literals(e: Expression, position: Position | None) -> None:
     literals = [x for x in walk(spelled_out(e) if isinstance(e, Call) else e) if isinstance(x, Literal)]
     if not isinstance(e, Call) or e.function not in (*_COMPARISONS, "=", "in") or not widened or not literals:
         return
-    most = _MOST.get(widened[0].name, 0)
+    most = FIRST_ABOVE.get(widened[0].name, 0)
     strange = [
         x
         for x in literals

@@ -2,7 +2,8 @@
 
 Answer   The grammar files read a statement with a `StatementReader`: it tests the next tokens, takes them, or raises an
          error with line and column; it reads names, numbers, texts and lists. `expression` reads a whole expression.
-Limits   Forward only. It knows tokens, not statements, and not where they come from: `parse.py` makes it.
+State    The index of the next token, which only grows.
+Limits   It has no grammar of statements. `parse.py` makes the tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NoReturn, TypeVar
 
-from eddyline.errors import Position, SyntaxProblem
+from eddyline.errors import Position, SyntaxProblem, Unsupported
 from eddyline.language.syntax import Node
 from eddyline.settings import Value
 
@@ -27,9 +28,7 @@ UNION UNNEST USING VALUES WHEN WHERE WINDOW WITH XOR
 """
 #: Words that are names only in double quotes.
 RESERVED = frozenset(_RESERVED.split())
-
-
-#: What to do about an expression that is too deep to be read or bound.
+#: The hint for an expression that is too deep to be read or bound.
 NESTED = "a long chain of ORs over one column is x IN (…)"
 
 
@@ -48,6 +47,11 @@ class Token:
         return "the end" if self.kind == "end" else f"'{self.text}'"
 
 
+#: From the index of a token, and that of the token where an expression ends at the latest, to the expression and the
+#: index of the token after it.
+ExpressionReader = Callable[[int, int | None], tuple[Node, int]]
+
+
 class TextPlaces:
     """Offsets to lines and columns."""
 
@@ -62,13 +66,7 @@ class TextPlaces:
 class StatementReader:
     """One statement. `tokens` ends with a token of kind end."""
 
-    def __init__(
-        self,
-        text: str,
-        tokens: list[Token],
-        places: TextPlaces,
-        expression_at: Callable[[int, int | None], tuple[Node, int]],
-    ) -> None:
+    def __init__(self, text: str, tokens: list[Token], places: TextPlaces, expression_at: ExpressionReader) -> None:
         self.text = text
         self.tokens = tokens
         self.places = places
@@ -87,7 +85,7 @@ class StatementReader:
         """Whether these keywords or symbols come next, in this order, in letters of any case."""
         index = self.index
         for wanted in tokens:
-            # The last token is the end, whose text is empty: nothing is looked for behind it.
+            # The last token is of kind end and equals nothing: the loop ends there at the latest.
             token = self.tokens[index]
             if token.upper != wanted or token.kind not in ("word", "symbol"):
                 return False
@@ -111,14 +109,16 @@ class StatementReader:
     def fail(self, expectation: str, *, hint: str = "") -> NoReturn:
         raise SyntaxProblem(f"{expectation}, found {self.next}", hint=hint, position=self.position)
 
+    def unsupported(self, what: str, hint: str, position: Position | None = None) -> NoReturn:
+        """Refuse what SQL has and this language has not; without a position it begins with the next token."""
+        raise Unsupported(f"{what} is not supported", hint=hint, position=position or self.position)
+
     def name(self, what: str) -> str:
         """A name: a word that is not reserved, or anything in double quotes."""
         token = self.next
         if token.kind == "word" and token.upper in RESERVED:
-            self.fail(
-                f"expected {what}",
-                hint=f'{token.text} is a word of the language; as a name it is written "{token.text}"',
-            )
+            hint = f'{token.text} is a word of the language; as a name it is written "{token.text}"'
+            self.fail(f"expected {what}", hint=hint)
         if token.kind not in ("word", "quoted") or not token.text:
             self.fail(f"expected {what}")
         self.index += 1
@@ -139,7 +139,7 @@ class StatementReader:
         return self.listed(lambda reader: reader.name(what))
 
     def word(self, what: str) -> str:
-        """Any word at all, reserved or not."""
+        """A word, reserved or not."""
         if self.next.kind not in ("word", "quoted"):
             self.fail(f"expected {what}")
         self.index += 1
@@ -177,7 +177,7 @@ class StatementReader:
         return self.text[self.tokens[start].start : self.tokens[self.index - 1].end]
 
     def line_since(self, start: int) -> str:
-        """The same with one blank for all that stands between two tokens, lines and comments too."""
+        """As `text_since`, with one blank in place of the blanks, line ends and comments between two tokens."""
         tokens = self.tokens[start : self.index]
         gaps = [" " if a.end < b.start else "" for a, b in pairwise(tokens)]
         return "".join(self.text[token.start : token.end] + gap for token, gap in zip(tokens, [*gaps, ""], strict=True))

@@ -106,18 +106,19 @@ class Translation:
             raise self._unsupported(e.this)
         self._only(e, "this", "table", "db", "catalog")
         names = [e.text(part) for part in ("catalog", "db", "table", "this") if e.args.get(part)]
-        node: Node = Name(names[-1], None, position) if len(names) == 1 else Name(names[1], names[0], position)
+        node: Node = (
+            Name(names[-1], position=position) if len(names) == 1 else Name(names[1], names[0], position=position)
+        )
         for field in names[2:]:
-            node = Apply("struct_extract", (node, Constant("string", field, position)), position=position)
+            node = Apply("struct_extract", (node, Constant("string", field, position=position)), position=position)
         return node
 
     def field(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expression")
         if not isinstance(e.expression, exp.Identifier):
             raise self._unsupported(e)
-        return Apply(
-            "struct_extract", (self.node(e.this), Constant("string", e.expression.name, position)), position=position
-        )
+        field = Constant("string", e.expression.name, position=position)
+        return Apply("struct_extract", (self.node(e.this), field), position=position)
 
     def element(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expressions")
@@ -128,21 +129,21 @@ class Translation:
     def literal(self, e: exp.Expr, position: Any) -> Node:
         text = str(e.this)
         if e.is_string:
-            return Constant("string", text, position)
+            return Constant("string", text, position=position)
         if re.fullmatch(r"[0-9]+", text):
-            return Constant("integer", int(text), position)
+            return Constant("integer", int(text), position=position)
         try:
             number = float(text)
         except ValueError:
             raise SyntaxProblem(f"{text} is not a number", position=position) from None
         if not math.isfinite(number):
             raise SyntaxProblem(f"{text} is too large a number", hint="DOUBLE ends near 1.8e308", position=position)
-        return Constant("double", number, position)
+        return Constant("double", number, position=position)
 
     def negative(self, e: exp.Expr, position: Any) -> Node:
         inner = self.node(e.this)
         if isinstance(inner, Constant) and inner.kind in ("integer", "double"):
-            return Constant(inner.kind, -inner.value, position)  # type: ignore[operator]
+            return Constant(inner.kind, -inner.value, position=position)  # type: ignore[operator]
         return Apply("neg", (inner,), position=position)
 
     def negation(self, e: exp.Expr, position: Any) -> Node:
@@ -164,11 +165,8 @@ class Translation:
     def between(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "low", "high")
         operand, low, high = self.node(e.this), self.node(e.args["low"]), self.node(e.args["high"])
-        return Apply(
-            "and",
-            (Apply(">=", (operand, low), position=position), Apply("<=", (operand, high), position=position)),
-            position=position,
-        )
+        ends = (Apply(">=", (operand, low), position=position), Apply("<=", (operand, high), position=position))
+        return Apply("and", ends, position=position)
 
     def membership(self, e: exp.Expr, position: Any) -> Node:
         if e.args.get("query") or e.args.get("unnest"):
@@ -179,7 +177,7 @@ class Translation:
         operand, first = self.node(e.this), e.expressions[0]
         listed = self.lists.get(int((first.this if isinstance(first, exp.Neg) else first).meta.get("start", -1)))
         if listed is not None:
-            return Apply("in", (operand, Constant(*listed, position)), position=position)
+            return Apply("in", (operand, Constant(*listed, position=position)), position=position)
         return Apply("in", (operand, *(self.node(x) for x in e.expressions)), position=position)
 
     def case(self, e: exp.Expr, position: Any) -> Node:
@@ -192,7 +190,7 @@ class Translation:
                 condition = Apply("=", (self.node(e.this), condition), position=condition.position)
             args += [condition, self.node(branch.args["true"])]
         otherwise = e.args.get("default")
-        args.append(Constant("null", None, position) if otherwise is None else self.node(otherwise))
+        args.append(Constant("null", None, position=position) if otherwise is None else self.node(otherwise))
         return Apply("case", tuple(args), position=position)
 
     def cast(self, e: exp.Expr, position: Any) -> Node:
@@ -203,14 +201,13 @@ class Translation:
         word = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
         target = data_type(word, sizes, position)
         if e.args.get("action") == "literal":
-            return Constant(target.name.lower(), str(e.this.this), position)
-        return Cast(self.node(e.this), target, position)
+            return Constant(target.name.lower(), str(e.this.this), position=position)
+        return Cast(self.node(e.this), target, position=position)
 
     def extract(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expression")
-        return Apply(
-            "date_part", (Constant("string", e.name.lower(), position), self.node(e.expression)), position=position
-        )
+        part = Constant("string", e.name.lower(), position=position)
+        return Apply("date_part", (part, self.node(e.expression)), position=position)
 
     def filtered(self, e: exp.Expr, position: Any) -> Node:
         """`f(x) FILTER (WHERE c)`: a row for which c does not hold brings NULL, which aggregates pass over."""
@@ -222,10 +219,11 @@ class Translation:
             )
         if inner.function == "array_agg":
             return replace(inner, where=self.node(e.expression))
-        value = Constant("integer", 1, position) if inner.star else inner.args[0]
-        chosen = Apply("case", (self.node(e.expression), value, Constant("null", None, position)), position=position)
+        value = Constant("integer", 1, position=position) if inner.star else inner.args[0]
+        condition, null = self.node(e.expression), Constant("null", None, position=position)
+        chosen = Apply("case", (condition, value, null), position=position)
         if inner.function == "count_if":
-            chosen = Apply("and", (value, self.node(e.expression)), position=position)
+            chosen = Apply("and", (value, condition), position=position)
         return Apply(inner.function, (chosen, *inner.args[1:]), distinct=inner.distinct, position=inner.position)
 
     def windowed(self, e: exp.Expr, position: Any) -> Node:
@@ -239,7 +237,8 @@ class Translation:
             Ordered(self.node(o.this), bool(o.args["desc"]), bool(o.args["nulls_first"]))
             for o in e.args["order"].expressions
         )
-        return Over(inner.function, inner.args, tuple(self.node(p) for p in e.args["partition_by"]), order, position)
+        partition = tuple(self.node(p) for p in e.args["partition_by"])
+        return Over(inner.function, inner.args, partition, order, position=position)
 
     def call(self, e: exp.Expr, position: Any) -> Node:
         self._only(e, "this", "expressions")
@@ -247,12 +246,11 @@ class Translation:
         if len(args) == 1 and isinstance(args[0], exp.Star):
             self._only(args[0])
             return Apply(e.name.lower(), (), star=True, position=position)
-        if len(args) == 1 and isinstance(args[0], exp.Distinct):
+        distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
+        if distinct:
             self._only(args[0], "expressions")
-            return Apply(
-                e.name.lower(), tuple(self.node(a) for a in args[0].expressions), distinct=True, position=position
-            )
-        return Apply(e.name.lower(), tuple(self.node(a) for a in args), position=position)
+            args = args[0].expressions
+        return Apply(e.name.lower(), tuple(self.node(a) for a in args), distinct, position=position)
 
 
 def _start(e: exp.Expr, otherwise: int) -> int:
@@ -267,8 +265,8 @@ def _start(e: exp.Expr, otherwise: int) -> int:
 _TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
     exp.Column: Translation.column,
     exp.Literal: Translation.literal,
-    exp.Null: lambda _, e, position: Constant("null", None, position),
-    exp.Boolean: lambda _, e, position: Constant("boolean", bool(e.this), position),
+    exp.Null: lambda _, e, position: Constant("null", None, position=position),
+    exp.Boolean: lambda _, e, position: Constant("boolean", bool(e.this), position=position),
     exp.Neg: Translation.negative,
     exp.Not: Translation.negation,
     exp.Is: Translation.test,
@@ -278,7 +276,7 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
     exp.Cast: Translation.cast,
     exp.TryCast: Translation.cast,
     exp.Extract: Translation.extract,
-    exp.Interval: lambda _, e, position: Constant("interval", str(e.this.this), position),
+    exp.Interval: lambda _, e, position: Constant("interval", str(e.this.this), position=position),
     exp.Anonymous: Translation.call,
     exp.Filter: Translation.filtered,
     exp.Window: Translation.windowed,

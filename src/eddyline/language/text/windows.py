@@ -84,7 +84,7 @@ def read_instant(reader: StatementReader, word: str) -> Constant:
         raise SyntaxProblem(
             f"{word} takes an instant", hint=f"{word} TIMESTAMP '2024-01-01 12:00:00'", position=position
         )
-    return Constant("timestamp", found.value, found.position)
+    return Constant("timestamp", found.value, position=found.position)
 
 
 def read_at(reader: StatementReader, call: str) -> Constant:
