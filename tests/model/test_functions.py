@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.model.datatypes import (
     BIGINT,
     BOOLEAN,
@@ -188,8 +188,8 @@ def test_units_have_one_spelling_in_a_call() -> None:
     ],
 )
 def test_refusals_say_what_to_do(name: str, args: tuple[Expression, ...], message: str, hint: str) -> None:
-    with pytest.raises(BindingProblem) as caught:
-        resolve(name, args, Position(3, 7))
+    with pytest.raises(BindingProblem) as caught, located(Position(3, 7)):
+        resolve(name, args)
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert caught.value.position == Position(3, 7)

@@ -11,13 +11,11 @@ from eddyline.errors import Fault, PlanProblem
 from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expressions.expression import (
     Aggregate,
-    Call,
-    ColumnRef,
-    Expression,
     columns_of,
     conjuncts,
     has_aggregate,
     refs_of,
+    ungrouped,
     walk,
 )
 from eddyline.model.query import BoundQuery
@@ -57,23 +55,13 @@ def _verify_groups(query: BoundQuery) -> None:
         return
     selected = [o.expression for o in query.outputs]
     for expression in (*selected, *(() if query.having is None else (query.having,))):
-        stray = _ungrouped(expression, query.group_by)
+        stray = ungrouped(expression, query.group_by)
         if stray is not None:
             raise Fault(f"query {query.name} reads {stray} above its grouping", detail=str(expression))
     window = query.group_window
     for at, group in enumerate(query.group_by):
         if group not in selected and not (window is not None and window.kind == "session" and at == window.start):
             raise Fault(f"query {query.name} groups by {group} and does not select it")
-
-
-def _ungrouped(e: Expression, groups: tuple[Expression, ...]) -> ColumnRef | None:
-    """A column that is neither grouped nor aggregated."""
-    if e in groups or isinstance(e, Aggregate):
-        return None
-    if isinstance(e, ColumnRef):
-        return e
-    found = (_ungrouped(arg, groups) for arg in (e.args if isinstance(e, Call) else ()))
-    return next((column for column in found if column is not None), None)
 
 
 def verify_rewritten(before: BoundQuery, after: BoundQuery) -> None:

@@ -1,10 +1,10 @@
-"""Names and types resolved; the bound query.
+"""SELECT: names and types resolved.
 
 Answer   `bind_query` turns a SELECT into a `BoundQuery` against a catalog. Output names are the AS name, else the
          column's name, else the function's name, else `column_<n>`; `*` gives column names, and over several references
          `<alias>_<column>`.
-Limits   It does not choose a plan, and does not look at data. Whether a source has the repeatable order that ROWS needs
-         is for the runtime that opens it.
+Limits   The runtime that opens a source tests whether it has the repeatable order that ROWS needs. A problem without a
+         position of its own gets that of the SELECT.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eddyline.language.binding.ranking import Overs, check_ranking
 from eddyline.language.binding.scope import Scope, ScopeEntry
 from eddyline.language.catalog import Catalog
 from eddyline.language.derived.changing import version_conditions
-from eddyline.language.syntax import Apply, Constant, FromEntry, Item, Name, Over, Select, Star, WithOption
+from eddyline.language.syntax import Apply, Constant, FromEntry, Item, Name, Node, Over, Select, Star, WithOption
 from eddyline.language.text.reader import NESTED
 from eddyline.model.datatypes import INTERVAL, NULL, DataType
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, conjuncts
@@ -36,31 +36,28 @@ __all__ = ["bind_query", "bind_settings", "bind_sink", "bind_stream", "bind_tabl
 
 def bind_query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
     """The query of a SELECT under these settings; it is not yet in the catalog."""
-    try:
-        return _query(name, select, settings, catalog)
-    except RecursionError as failure:
-        raise BindingProblem(
-            f"an expression of query {name} is nested too deeply", hint=NESTED, position=select.position
-        ) from failure
+    with located(select.position):
+        try:
+            return _query(name, select, settings, catalog)
+        except RecursionError as failure:
+            raise BindingProblem(f"an expression of query {name} is nested too deeply", hint=NESTED) from failure
 
 
 def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> BoundQuery:
-    # A window in FROM without GROUP BY: its rows are ranked, not grouped.
+    # Rows of a window in FROM without GROUP BY are ranked, not grouped.
     plain = not select.group_by
     select, written = take_window(select)
     scope = Scope(entries_of(select, catalog), catalog.function)
     keys = None if written is None else bind_window(written, scope)
-    where = _where(select, scope) + version_conditions(scope.entries)
+    first = {} if keys is None else keys.names
+    where = _where(select, scope) + version_conditions(scope)
     overs = Overs(scope)
-    outputs, items = _outputs(select, scope, {} if keys is None else keys.names, overs)
+    outputs, items = _outputs(select, scope, first, overs)
     names = {o.name.lower(): o.expression for o in outputs}
     group_places = _group_by(select, scope, outputs, names)
     having = None
     if select.having is not None:
-        having = bind_condition(
-            select.having,
-            Clause("HAVING", scope, aggregates=True, outputs=names, first={} if keys is None else keys.names),
-        )
+        having = bind_condition(select.having, Clause("HAVING", scope, aggregates=True, outputs=names, first=first))
     group_by, window = tuple(group_places), None
     if keys is not None and plain:
         check_plain_window(keys)
@@ -81,19 +78,17 @@ def _query(name: str, select: Select, settings: Settings, catalog: Catalog) -> B
         text=select.text,
         group_window=window,
     )
-    query = overs.finished(query, select, items, {} if keys is None else keys.names)
+    query = overs.finished(query, select, items, first)
     if select.emit is not None and not query.is_aggregate and query.ranking is None:
-        raise BindingProblem(
-            "EMIT needs an aggregate, GROUP BY or DISTINCT",
-            hint="other results are delivered as they are found",
-            position=select.emit_position,
-        )
+        hint = "other results are delivered as they are found"
+        raise BindingProblem("EMIT needs an aggregate, GROUP BY or DISTINCT", hint=hint, position=select.emit_position)
     if replace(query, distinct=False).is_aggregate:
         check_groups(query, select, items, group_places)
         # Groups differ in their grouping columns, all of which are selected: DISTINCT changes nothing.
         query = replace(query, distinct=False)
     if query.is_aggregate and (query.emit.kind == "close" or query.group_window is not None):
-        query = replace(query, by_promises=check_close(query, scope, select))
+        with located(select.emit_position):
+            query = replace(query, by_promises=check_close(query, scope))
     check_windows(query, select)
     check_ranking(query, scope, select)
     return query
@@ -111,13 +106,11 @@ def entries_of(select: Select, catalog: Catalog, alone: bool = True) -> tuple[Sc
     """The entries of FROM; at least one is a stream, except in EXISTS (`alone` is false)."""
     entries: list[ScopeEntry] = []
     for source in select.sources:
-        entry = _entry(source, catalog.relation(source.name, source.position))
-        if any(e.alias.lower() == entry.alias.lower() for e in entries):
-            raise BindingProblem(
-                f"{entry.alias} stands twice in FROM",
-                hint=f"give each its own alias: {source.name} AS {entry.alias}2",
-                position=source.position,
-            )
+        with located(source.position):
+            entry = _entry(source, catalog.relation(source.name))
+            if any(e.alias.lower() == entry.alias.lower() for e in entries):
+                hint = f"give each its own alias: {source.name} AS {entry.alias}2"
+                raise BindingProblem(f"{entry.alias} stands twice in FROM", hint=hint)
         entries.append(entry)
     if alone and all(e.reference.is_table for e in entries):
         raise BindingProblem(
@@ -132,27 +125,23 @@ def _entry(source: FromEntry, relation: Stream | Table) -> ScopeEntry:
     derived = isinstance(relation, Stream) and relation.is_derived
     alias = source.alias or (source.name if derived else relation.name)
     if alias.startswith("_"):
-        raise BindingProblem(
-            f"alias {alias} is reserved", hint="names that begin with _ are the engine's own", position=source.position
-        )
+        raise BindingProblem(f"alias {alias} is reserved", hint="names that begin with _ are the engine's own")
     if isinstance(relation, Table):
         if source.window is not None:
             raise BindingProblem(
                 f"{relation.name} is a table and takes no window",
                 detail=f"[{source.window}] stands after it",
                 hint="windows belong to streams; remove it",
-                position=source.position,
             )
         return ScopeEntry(Reference(alias, relation.name, None), relation)
     window = source.window
     if isinstance(window, PartitionedRows):
-        window = partition_of(window, relation, source.position)
+        window = partition_of(window, relation)
     if isinstance(window, Rows | PartitionedRows) and not relation.ordered:
         raise BindingProblem(
             f"[{window}] over {alias} has no order to count in",
             detail="rows of equal time of a derived stream have an order only where it selects rows of one stream",
             hint="write [RANGE …]; or give it an order: CREATE STREAM … WITH (sequence = 'column') AS SELECT …",
-            position=source.position,
         )
     return ScopeEntry(Reference(alias, relation.name, window or UNBOUNDED, derived), relation)
 
@@ -177,31 +166,33 @@ def _outputs(
     items: list[Item] = []
     for item in select.items:
         if isinstance(item.value, Star):
-            found = _star(item.value, scope)
+            with located(item.position):
+                found = _star(item.value, scope)
         else:
-            expression = bind_expression(
-                item.value, Clause("SELECT", scope, aggregates=True, first=names, over=overs.bound)
-            )
+            clause = Clause("SELECT", scope, aggregates=True, first=names, over=overs.bound)
+            expression = bind_expression(item.value, clause)
             found = [OutputColumn(item.alias or default_name(item, expression, len(outputs) + 1), expression)]
         outputs += found
         items += [item] * len(found)
     check_outputs(outputs, items)
     if select.distinct:
         for output, item in zip(outputs, items, strict=True):
-            refuse_nested("DISTINCT", output.type, item.position)
+            with located(item.position):
+                refuse_nested("DISTINCT", output.type)
     return tuple(outputs), tuple(items)
 
 
 def check_outputs(outputs: Sequence[OutputColumn], items: Sequence[Item]) -> None:
-    """Refuses outputs that cannot be columns; each comes from one item."""
+    """Refuse outputs that cannot be columns; each comes from the item at its place."""
     seen: set[str] = set()
     for output, item in zip(outputs, items, strict=True):
-        _check_output(output, item, seen)
+        with located(item.position):
+            _check_output(output, seen)
         seen.add(output.name.lower())
 
 
 def _star(star: Star, scope: Scope) -> list[OutputColumn]:
-    entries = scope.entries if star.table is None else (scope.entry(star.table, star.position),)
+    entries = scope.entries if star.table is None else (scope.entry(star.table),)
     alone = len(scope.entries) == 1
     return [OutputColumn(c.column if alone else f"{c.ref}_{c.column}", c) for e in entries for c in e.columns()]
 
@@ -211,12 +202,9 @@ def default_name(item: Item, expression: Expression, number: int) -> str:
         return expression.column
     if isinstance(item.value, Over):
         return item.value.function
-    if (
-        isinstance(expression, Call)
-        and expression.function == "struct_extract"
-        and isinstance(expression.args[1], Literal)
-    ):
-        return str(expression.args[1].value)
+    match expression:
+        case Call("struct_extract", (_, Literal(field))):
+            return str(field)
     if isinstance(item.value, Name):
         return item.value.name.lower()
     if isinstance(item.value, Apply) and item.value.function.isidentifier() and item.value.function not in _NOT_NAMES:
@@ -224,35 +212,24 @@ def default_name(item: Item, expression: Expression, number: int) -> str:
     return f"column_{number}"
 
 
-#: Operators whose canonical names are words; an output is not called after them.
+#: Operators whose canonical names are words; they are no names of outputs.
 _NOT_NAMES = frozenset(
     ("and", "or", "not", "neg", "in", "like", "ilike", "is_null", "is_not_null", "is_not_distinct", "case")
 )
 
 
-def _check_output(output: OutputColumn, item: Item, seen: set[str]) -> None:
-    if output.name.startswith("_"):
-        raise BindingProblem(
-            f"output name {output.name} is reserved",
-            hint="names that begin with _ are the engine's own (_ts, _op, _reason)",
-            position=item.position,
-        )
-    if output.name.lower() in seen:
-        raise BindingProblem(
-            f"two outputs are named {output.name}",
-            hint=f"give one another name: … AS {output.name}_2",
-            position=item.position,
-        )
+def _check_output(output: OutputColumn, seen: set[str]) -> None:
+    name = output.name
+    if name.startswith("_"):
+        hint = "names that begin with _ are the engine's own (_ts, _op, _reason)"
+        raise BindingProblem(f"output name {name} is reserved", hint=hint)
+    if name.lower() in seen:
+        raise BindingProblem(f"two outputs are named {name}", hint=f"give one another name: … AS {name}_2")
     if output.type == INTERVAL:
-        raise BindingProblem(
-            f"output {output.name} is an INTERVAL, which no column can hold",
-            hint="epoch(…) gives its seconds as DOUBLE",
-            position=item.position,
-        )
+        hint = "epoch(…) gives its seconds as DOUBLE"
+        raise BindingProblem(f"output {name} is an INTERVAL, which no column can hold", hint=hint)
     if output.type == NULL:
-        raise BindingProblem(
-            f"output {output.name} is NULL without a type", hint="say which: CAST(NULL AS INT)", position=item.position
-        )
+        raise BindingProblem(f"output {name} is NULL without a type", hint="say which: CAST(NULL AS INT)")
 
 
 def _group_by(
@@ -261,34 +238,28 @@ def _group_by(
     """The grouping expressions in order, each with its place in the text."""
     found: dict[Expression, Position | None] = {}
     for node in select.group_by:
-        if holds_aggregate(node):
-            raise BindingProblem(
-                "aggregates are not allowed in GROUP BY",
-                hint="group by columns and expressions",
-                position=node.position,
-            )
-        if isinstance(node, Constant) and node.kind == "integer":
-            number = node.value
-            assert isinstance(number, int)
-            if not 1 <= number <= len(outputs):
-                raise BindingProblem(
-                    f"GROUP BY {number} names no output",
-                    detail=f"outputs are {', '.join(o.name for o in outputs)}",
-                    hint="outputs count from 1",
-                    position=node.position,
-                )
-            expression = outputs[number - 1].expression
-        else:
-            expression = bind_expression(node, Clause("GROUP BY", scope, outputs=names))
-        refuse_nested("GROUP BY", expression.type, node.position)
+        with located(node.position):
+            expression = _grouping(node, scope, outputs, names)
+            refuse_nested("GROUP BY", expression.type)
         found.setdefault(expression, node.position)
     return found
 
 
-def refuse_nested(what: str, kind: DataType, position: Position | None) -> None:
-    """Nested values are not compared."""
+def _grouping(node: Node, scope: Scope, outputs: tuple[OutputColumn, ...], names: dict[str, Expression]) -> Expression:
+    if holds_aggregate(node):
+        raise BindingProblem("aggregates are not allowed in GROUP BY", hint="group by columns and expressions")
+    if not isinstance(node, Constant) or node.kind != "integer":
+        return bind_expression(node, Clause("GROUP BY", scope, outputs=names))
+    number = node.value
+    assert isinstance(number, int)
+    if not 1 <= number <= len(outputs):
+        detail = f"outputs are {', '.join(o.name for o in outputs)}"
+        raise BindingProblem(f"GROUP BY {number} names no output", detail=detail, hint="outputs count from 1")
+    return outputs[number - 1].expression
+
+
+def refuse_nested(what: str, kind: DataType) -> None:
+    """Refuse STRUCT and ARRAY where values are compared."""
     if kind.is_nested:
         hint = "take a field or an element of it: a.b, a[1]"
-        raise BindingProblem(
-            f"{what} does not take {kind}", detail="nested values are not compared", hint=hint, position=position
-        )
+        raise BindingProblem(f"{what} does not take {kind}", detail="nested values are not compared", hint=hint)

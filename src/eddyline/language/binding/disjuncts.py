@@ -1,7 +1,7 @@
 """From SEQ, AND, OR and NOT to disjuncts.
 
-Answer   `disjuncts_of` multiplies an expression out: every disjunct has leaves, a strict partial order on them, and
-         gaps where a NOT stands. The leaves come back in the order written.
+Answer   `disjuncts_of` multiplies an expression out: every disjunct has leaves, a strict partial order on them, and one
+         gap per NOT. It returns the leaves in the order of the text.
 Limits   At most 64 disjuncts. NOT stands between two members of a SEQ, or last in the whole expression or in an OR
          branch of it.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eddyline.errors import BindingProblem, Unsupported
+from eddyline.errors import BindingProblem, Unsupported, located
 from eddyline.language.syntax import EventGroup, EventLeaf, EventNode
 from eddyline.model.patterns.pattern import MOST_DISJUNCTS, Disjunct, Gap
 
@@ -19,7 +19,7 @@ _PLACE = "NOT stands between two members of a SEQ, or last in the whole expressi
 
 @dataclass(frozen=True)
 class _Part:
-    """A disjunct on the way: leaf numbers, pairs (earlier, later), gaps as (leaf, leaves before, leaves after)."""
+    """A part of a disjunct: leaf numbers, pairs (earlier, later), gaps as (leaf, leaves before, leaves after)."""
 
     leaves: tuple[int, ...] = ()
     order: frozenset[tuple[int, int]] = frozenset()
@@ -55,19 +55,9 @@ class _Multiplication:
         members = _flat(node)
         for place, member in enumerate(members):
             if isinstance(member, EventGroup) and member.operator == "NOT":
-                rest = [m for m in members[place + 1 :] if not (isinstance(m, EventGroup) and m.operator == "NOT")]
-                if place == 0 or not any(part.leaves for part in made):
-                    raise Unsupported("a SEQ begins with NOT", hint=_PLACE, position=member.position)
-                if not rest and not top:
-                    raise Unsupported(
-                        "a NOT stands last in a part of the expression", hint=_PLACE, position=member.position
-                    )
-                if not rest and self.within is None:
-                    raise BindingProblem(
-                        "a NOT that stands last needs WITHIN",
-                        hint="without it nothing says when it holds",
-                        position=member.position,
-                    )
+                is_last = all(isinstance(m, EventGroup) and m.operator == "NOT" for m in members[place + 1 :])
+                with located(member.position):
+                    self._check_not(is_last, top, any(part.leaves for part in made))
                 leaf = member.members[0]
                 assert isinstance(leaf, EventLeaf)
                 number = self._add(leaf, True)
@@ -78,17 +68,23 @@ class _Multiplication:
             self._few(made, node)
         return made
 
+    def _check_not(self, is_last: bool, top: bool, follows: bool) -> None:
+        if not follows:
+            raise Unsupported("a SEQ begins with NOT", hint=_PLACE)
+        if is_last and not top:
+            raise Unsupported("a NOT stands last in a part of the expression", hint=_PLACE)
+        if is_last and self.within is None:
+            hint = "without it nothing says when it holds"
+            raise BindingProblem("a NOT that stands last needs WITHIN", hint=hint)
+
     def _add(self, leaf: EventLeaf, negated: bool) -> int:
         self.leaves.append((leaf, negated))
         return len(self.leaves) - 1
 
     def _few(self, parts: list[_Part], node: EventNode) -> list[_Part]:
         if len(parts) > MOST_DISJUNCTS:
-            raise Unsupported(
-                f"a pattern has at most {MOST_DISJUNCTS} disjuncts",
-                hint="write several queries",
-                position=node.position,
-            )
+            message = f"a pattern has at most {MOST_DISJUNCTS} disjuncts"
+            raise Unsupported(message, hint="write several queries", position=node.position)
         return parts
 
 
@@ -121,11 +117,8 @@ def _check_names(part: _Part, leaves: list[tuple[EventLeaf, bool]]) -> None:
     for number in (*part.leaves, *(gap[0] for gap in part.gaps)):
         leaf = leaves[number][0]
         if leaf.name.lower() in seen:
-            raise BindingProblem(
-                f"{leaf.name} stands for two events",
-                hint=f"give each its own alias: {leaf.type} {leaf.name}2",
-                position=leaf.position,
-            )
+            hint = f"give each its own alias: {leaf.type} {leaf.name}2"
+            raise BindingProblem(f"{leaf.name} stands for two events", hint=hint, position=leaf.position)
         seen.add(leaf.name.lower())
 
 

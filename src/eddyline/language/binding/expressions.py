@@ -1,8 +1,9 @@
 """Expressions: names resolved, types found.
 
 Answer   `bind_expression` turns a syntax node into a typed expression over the references in a scope; `bind_condition`
-         insists that it is BOOLEAN.
-Limits   Which functions exist and how they are typed is said in `model/expressions/functions.py`.
+         refuses one that is not BOOLEAN.
+Limits   `model/expressions/functions.py` defines the functions and their types. A problem that a function raises gets
+         the position of the node that calls it.
 """
 
 from __future__ import annotations
@@ -48,39 +49,35 @@ class Clause:
 
 
 def bind_expression(node: Node, clause: Clause) -> Expression:
-    """The typed expression that a node means."""
-    match node:
-        case Name():
-            if node.table is None and node.name.lower() in clause.first:
-                return clause.first[node.name.lower()]
-            if node.table is None and node.name.lower() in clause.outputs and not clause.scope.has(node):
-                return clause.outputs[node.name.lower()]
-            return _column(node, clause)
-        case Constant():
-            return bind_constant(node)
-        case Over():
-            if clause.over is None:
-                raise BindingProblem(
-                    f"{node.function} OVER (…) is not allowed in {clause.name}",
-                    hint="functions with OVER stand in SELECT and QUALIFY; a subquery in FROM gives their results to others",
-                    position=node.position,
-                )
-            return clause.over(node)
-        case Cast(operand, kind):
-            return resolve_cast(bind_expression(operand, clause), kind, node.position)
-        case Apply():
-            if is_aggregate(node):
-                return _aggregate(node, clause)
-            if node.distinct or node.star:
-                inside = "*" if node.star else "DISTINCT"
-                raise BindingProblem(
-                    f"{node.function} does not take {inside}",
-                    hint=f"aggregates are {', '.join(AGGREGATES)}",
-                    position=node.position,
-                )
-            args = tuple(bind_expression(a, clause) for a in node.args)
-            own = clause.scope.own(node.function)
-            return resolve(node.function, args, node.position) if own is None else own.call(args, node.position)
+    """The typed expression of a node."""
+    with located(node.position):
+        match node:
+            case Name():
+                if node.table is None and node.name.lower() in clause.first:
+                    return clause.first[node.name.lower()]
+                if node.table is None and node.name.lower() in clause.outputs and not clause.scope.has(node):
+                    return clause.outputs[node.name.lower()]
+                return _column(node, clause)
+            case Constant():
+                return bind_constant(node)
+            case Over():
+                if clause.over is None:
+                    raise BindingProblem(
+                        f"{node.function} OVER (…) is not allowed in {clause.name}",
+                        hint="functions with OVER stand in SELECT and QUALIFY; a subquery in FROM gives their results to others",
+                    )
+                return clause.over(node)
+            case Cast(operand, kind):
+                return resolve_cast(bind_expression(operand, clause), kind)
+            case Apply():
+                if is_aggregate(node):
+                    return _aggregate(node, clause)
+                if node.distinct or node.star:
+                    what, hint = "*" if node.star else "DISTINCT", f"aggregates are {', '.join(AGGREGATES)}"
+                    raise BindingProblem(f"{node.function} does not take {what}", hint=hint)
+                args = tuple(bind_expression(a, clause) for a in node.args)
+                own = clause.scope.own(node.function)
+                return resolve(node.function, args) if own is None else own.call(args)
 
 
 def _column(node: Name, clause: Clause) -> Expression:
@@ -92,7 +89,7 @@ def _column(node: Name, clause: Clause) -> Expression:
         and not any(e.alias.lower() == node.table.lower() for e in scope.entries)
     ):
         whole = scope.column(Name(node.table, position=node.position))
-        return resolve("struct_extract", (whole, Literal(node.name, STRING)), node.position)
+        return resolve("struct_extract", (whole, Literal(node.name, STRING)))
     return scope.column(node)
 
 
@@ -100,13 +97,10 @@ def bind_condition(node: Node, clause: Clause) -> Expression:
     """The expression, which must be BOOLEAN."""
     found = bind_expression(node, clause)
     if found.type == NULL:
-        return resolve_cast(found, BOOLEAN, node.position)
+        return resolve_cast(found, BOOLEAN)
     if found.type != BOOLEAN:
-        raise BindingProblem(
-            f"{clause.name} needs a condition, not {found.type}",
-            hint="compare it with something",
-            position=node.position,
-        )
+        message = f"{clause.name} needs a condition, not {found.type}"
+        raise BindingProblem(message, hint="compare it with something", position=node.position)
     return found
 
 
@@ -122,51 +116,34 @@ def holds_aggregate(node: Node) -> bool:
 
 def _aggregate(node: Apply, clause: Clause) -> Expression:
     if clause.inside:
-        raise BindingProblem(
-            f"{node.function} stands inside {clause.inside}", hint="aggregates do not nest", position=node.position
-        )
+        raise BindingProblem(f"{node.function} stands inside {clause.inside}", hint="aggregates do not nest")
     if not clause.aggregates:
-        hint = (
-            "conditions on groups stand in HAVING"
-            if clause.name in ("WHERE", "ON")
-            else "aggregates stand in SELECT and HAVING"
-        )
-        raise BindingProblem(
-            f"aggregate {node.function} is not allowed in {clause.name}", hint=hint, position=node.position
-        )
+        hint = "aggregates stand in SELECT and HAVING"
+        if clause.name in ("WHERE", "ON"):
+            hint = "conditions on groups stand in HAVING"
+        raise BindingProblem(f"aggregate {node.function} is not allowed in {clause.name}", hint=hint)
     if node.function == "count_if":
         node = _counted(node)
     name = AGGREGATE_SYNONYMS.get(node.function, node.function)
+    inner = Clause(clause.name, clause.scope, inside=name)
     if name in FURTHER:
-        return bind_further(
-            name,
-            node,
-            lambda inner: bind_expression(inner, Clause(clause.name, clause.scope, inside=name)),
-            clause.scope,
-        )
+        return bind_further(name, node, lambda argument: bind_expression(argument, inner), clause.scope)
     if node.star:
-        return resolve_aggregate(node.function, None, False, node.position)
+        return resolve_aggregate(node.function, None)
     if len(node.args) != 1:
         hint = "COUNT(*) counts rows" if node.function == "count" else f"write {node.function}(x)"
-        raise BindingProblem(
-            f"{node.function} takes one argument, not {len(node.args)}", hint=hint, position=node.position
-        )
-    inner = Clause(clause.name, clause.scope, outputs={}, inside=node.function)
-    arg = bind_expression(node.args[0], inner)
+        raise BindingProblem(f"{node.function} takes one argument, not {len(node.args)}", hint=hint)
     # The smallest of the distinct values is the smallest value.
     distinct = node.distinct and node.function not in ("min", "max")
-    return resolve_aggregate(node.function, arg, distinct, node.position)
+    return resolve_aggregate(node.function, bind_expression(node.args[0], inner), distinct)
 
 
 def _counted(node: Apply) -> Apply:
     """COUNT_IF(c) counts the rows for which c holds."""
     if len(node.args) != 1 or node.distinct or node.star:
-        raise BindingProblem("count_if takes one condition", hint="write count_if(x > 1)", position=node.position)
-    holds = Apply(
-        "case",
-        (node.args[0], Constant("integer", 1, position=node.position), Constant("null", None, position=node.position)),
-        position=node.position,
-    )
+        raise BindingProblem("count_if takes one condition", hint="write count_if(x > 1)")
+    one, nothing = Constant("integer", 1, position=node.position), Constant("null", None, position=node.position)
+    holds = Apply("case", (node.args[0], one, nothing), position=node.position)
     return Apply("count", (holds,), position=node.position)
 
 
@@ -190,11 +167,11 @@ def bind_constant(node: Constant) -> Literal:
             return _listed(node)
     target = TIMESTAMP if node.kind == "timestamp" else DATE
     with located(node.position):
-        return Literal(read_text(str(value), target, node.position), target)
+        return Literal(read_text(str(value), target), target)
 
 
 def _listed(node: Constant) -> Literals:
-    """A long list; whole numbers are of the smallest type that holds all of them, as when each has its own type."""
+    """A long list. Whole numbers get the smallest type that holds all of them, as in a short list."""
     assert isinstance(node.value, tuple)
     if node.kind != "integers":
         return Literals(node.value, STRING if node.kind == "strings" else DOUBLE)

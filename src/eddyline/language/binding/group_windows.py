@@ -6,20 +6,20 @@ Answer   `read_table_function` reads the table function after `FROM TABLE`. `tak
 
              TUMBLE(ts, span [, offset])    HOP(ts, slide, span)    CUMULATE(ts, step, span)    SESSION(ts, gap)
 
-Limits   One group window per query, over the event time of a stream. SESSION takes one stream.
+Limits   One group window per query, over the event time of a stream; SESSION only where FROM has one stream.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from eddyline.errors import BindingProblem, Position, SyntaxProblem, Unsupported
+from eddyline.errors import BindingProblem, Position, SyntaxProblem, Unsupported, located
 from eddyline.language.binding.scope import Scope
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Select
 from eddyline.language.text.reader import StatementReader
 from eddyline.language.text.windows import parse_span
 from eddyline.model.datatypes import INTERVAL
-from eddyline.model.expressions.expression import Aggregate, Call, Expression, Literal
+from eddyline.model.expressions.expression import Expression, Literal, children
 from eddyline.model.expressions.functions import resolve, resolve_aggregate
 from eddyline.model.query import GroupWindow
 
@@ -33,7 +33,7 @@ START, END = "window_start", "window_end"
 
 
 def read_table_function(reader: StatementReader) -> tuple[str, Apply]:
-    """After TABLE in FROM: the stream, and the group window as it would stand in GROUP BY."""
+    """What follows TABLE in FROM: the stream, and the group window in the form that GROUP BY has."""
     reader.expect("(", hint=_FROM)
     start = reader.position
     function = reader.word("TUMBLE, HOP, CUMULATE or SESSION").lower()
@@ -42,7 +42,7 @@ def read_table_function(reader: StatementReader) -> tuple[str, Apply]:
     reader.expect("(", "TABLE", hint=_FROM)
     stream = reader.name("a stream")
     if reader.take("PARTITION"):
-        # The grouping columns of the query partition sessions: the clause repeats them.
+        # Sessions are partitioned by the grouping columns of the query, which this clause only repeats.
         reader.expect("BY")
         reader.name("a column")
         while not reader.at(",", "DESCRIPTOR") and reader.take(","):
@@ -62,24 +62,18 @@ MOST_WINDOWS = 20_000
 _FROM = "FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10 seconds'))"
 
 
-def is_window(node: Node) -> bool:
-    return isinstance(node, Apply) and node.function in SPELLINGS
-
-
 def take_window(select: Select) -> tuple[Select, Apply | None]:
-    """The SELECT without its group window, and the window. Where the window is selected, its beginning is."""
+    """The SELECT without its group window, and the window. Where SELECT or HAVING repeats the window, `window_start`
+    takes its place."""
     of_source = [source for source in select.sources if source.group_window is not None]
-    found = [node for node in select.group_by if is_window(node)] + [
-        s.group_window for s in of_source if s.group_window is not None
-    ]
+    found = [node for node in select.group_by if isinstance(node, Apply) and node.function in SPELLINGS]
+    found += [source.group_window for source in of_source if source.group_window is not None]
     if not found:
         return select, None
     window = found[0]
-    assert isinstance(window, Apply)
     if len(found) > 1:
-        raise BindingProblem(
-            "a query has one group window", hint="build one query on another", position=found[1].position
-        )
+        hint = "build one query on another"
+        raise BindingProblem("a query has one group window", hint=hint, position=found[1].position)
     if of_source and not select.group_by and select.qualify is None and select.limit is None:
         raise BindingProblem(
             f"{window.function.upper()} in FROM needs GROUP BY {START}, {END}",
@@ -111,7 +105,7 @@ def _replaced(node: Node, window: Apply) -> Node:
 
 @dataclass(frozen=True)
 class WindowKeys:
-    """What a group window means in expressions."""
+    """A group window, and the expressions that `window_start` and `window_end` stand for."""
 
     window: GroupWindow
     start: Expression
@@ -124,13 +118,18 @@ class WindowKeys:
 
 
 def bind_window(node: Apply, scope: Scope) -> WindowKeys:
+    with located(node.position):
+        span, step, start, end = _bound(node, scope)
+        return WindowKeys(GroupWindow(node.function, span, step, None, None), start, end, node.position)
+
+
+def _bound(node: Apply, scope: Scope) -> tuple[int, int, Expression, Expression]:
+    """The span of a window, the step from one window of a row to the next, and its beginning and end."""
     kind = node.function
     hint = f"write {SPELLINGS[kind]}"
-    expected = {"tumble": (2, 3), "hop": (3, 3), "cumulate": (3, 3), "session": (2, 2)}[kind]
-    if not expected[0] <= len(node.args) <= expected[1]:
-        raise BindingProblem(
-            f"{kind.upper()} does not take {len(node.args)} arguments", hint=hint, position=node.position
-        )
+    least, most = {"tumble": (2, 3), "hop": (3, 3), "cumulate": (3, 3), "session": (2, 2)}[kind]
+    if not least <= len(node.args) <= most:
+        raise BindingProblem(f"{kind.upper()} does not take {len(node.args)} arguments", hint=hint)
     time = node.args[0]
     column = scope.column(time) if isinstance(time, Name) else None
     if column is None or not scope.is_event_time(column):
@@ -145,48 +144,31 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
         _span(argument, kind, least=0 if kind == "session" else 1)
         for argument in node.args[1 : 2 if kind == "tumble" else 3]
     ]
-    offset = _offset(node.args[2], spans[0]) if kind == "tumble" and len(node.args) == 3 else 0
-    if kind == "session" and sum(not e.reference.is_table for e in scope.entries) > 1:
-        raise BindingProblem(
-            "SESSION takes one stream",
-            detail="sessions of combinations are not defined",
-            hint="build one query on another",
-            position=node.position,
-        )
     if kind == "tumble":
-        start = _bucket(column, spans[0], offset)
-        return WindowKeys(
-            GroupWindow(kind, spans[0], spans[0], None, None), start, _later(start, spans[0]), node.position
-        )
+        start = _bucket(column, spans[0], _offset(node.args[2], spans[0]) if len(node.args) == 3 else 0)
+        return spans[0], spans[0], start, _later(start, spans[0])
     if kind == "session":
-        last = resolve_aggregate("max", column)
-        return WindowKeys(
-            GroupWindow(kind, spans[0], 0, None, None), _bucket(column, 1, 0), _later(last, spans[0] + 1), node.position
-        )
-    step, span = spans
+        if sum(not e.reference.is_table for e in scope.entries) > 1:
+            detail = "sessions of combinations are not defined"
+            raise BindingProblem("SESSION takes one stream", detail=detail, hint="build one query on another")
+        return spans[0], 0, _bucket(column, 1, 0), _later(resolve_aggregate("max", column), spans[0] + 1)
+    (step, span), word = spans, "slide" if kind == "hop" else "step"
     if span % step:
-        raise BindingProblem(
-            f"the span of {kind.upper()} is not a multiple of its {'slide' if kind == 'hop' else 'step'}",
-            hint=hint,
-            position=node.position,
-        )
+        raise BindingProblem(f"the span of {kind.upper()} is not a multiple of its {word}", hint=hint)
     if span // step > MOST_WINDOWS:
         raise Unsupported(
             f"a row of this {kind.upper()} lies in {'' if kind == 'hop' else 'up to '}{span // step:,} windows",
             detail=f"at most {MOST_WINDOWS:,}",
-            hint=f"give it a longer {'slide' if kind == 'hop' else 'step'}",
-            position=node.position,
+            hint=f"give it a longer {word}",
         )
     first = _bucket(column, step, 0)
     if kind == "hop":
-        return WindowKeys(GroupWindow(kind, span, step, None, None), first, _later(first, span), node.position)
-    return WindowKeys(
-        GroupWindow(kind, span, step, None, None), _bucket(column, span, 0), _later(first, step), node.position
-    )
+        return span, step, first, _later(first, span)
+    return span, step, _bucket(column, span, 0), _later(first, step)
 
 
 def check_plain_window(keys: WindowKeys) -> None:
-    """Rows that are ranked in a window of FROM lie in one window each."""
+    """Refuse a window of FROM, for rows that are ranked, in which a row may lie in several windows."""
     if keys.window.kind != "tumble":
         raise BindingProblem(
             f"{keys.window.kind.upper()} in FROM needs GROUP BY {START}, {END}",
@@ -201,10 +183,8 @@ def add_keys(
 ) -> tuple[GroupWindow, tuple[Expression, ...]]:
     """The window and all grouping expressions: those of the window that outputs and HAVING use come first."""
     kind = keys.window.kind
-    starts, ends = (
-        any(_mentions(e, keys.start, keys.end) for e in used),
-        any(_mentions(e, keys.end, None) for e in used),
-    )
+    starts = any(_mentions(e, keys.start, keys.end) for e in used)
+    ends = any(_mentions(e, keys.end, None) for e in used)
     if not starts and not ends:
         raise BindingProblem(
             f"the window of {kind.upper()} is not selected",
@@ -232,33 +212,26 @@ def _mentions(e: Expression, target: Expression, hidden: Expression | None) -> b
         return True
     if e == hidden:
         return False
-    inner = e.args if isinstance(e, Call) else (e.arg,) if isinstance(e, Aggregate) and e.arg is not None else ()
-    return any(_mentions(a, target, hidden) for a in inner)
+    return any(_mentions(part, target, hidden) for part in children(e))
 
 
 def _span(node: Node, kind: str, least: int) -> int:
-    if not isinstance(node, Constant) or node.kind not in ("string", "interval"):
-        raise BindingProblem(
-            f"{kind.upper()} takes spans of time", hint=f"write {SPELLINGS[kind]}", position=node.position
-        )
-    found = parse_span(str(node.value), node.position)
-    if found < least:
-        raise BindingProblem(
-            f"{kind.upper()} takes spans longer than zero", hint=f"write {SPELLINGS[kind]}", position=node.position
-        )
-    return found
+    with located(node.position):
+        if not isinstance(node, Constant) or node.kind not in ("string", "interval"):
+            raise BindingProblem(f"{kind.upper()} takes spans of time", hint=f"write {SPELLINGS[kind]}")
+        found = parse_span(str(node.value))
+        if found < least:
+            raise BindingProblem(f"{kind.upper()} takes spans longer than zero", hint=f"write {SPELLINGS[kind]}")
+        return found
 
 
 def _offset(node: Node, span: int) -> int:
-    """The offset of windows of that span: one below zero is the same as one that is later by whole spans."""
+    """The offset of windows of that span. A negative offset becomes the one that is later by whole spans."""
     minus = isinstance(node, Apply) and node.function == "neg" and len(node.args) == 1
     inner = node.args[0] if isinstance(node, Apply) and minus else node
-    if (
-        isinstance(inner, Constant)
-        and inner.kind in ("string", "interval")
-        and str(inner.value).lstrip().startswith("-")
-    ):
-        inner, minus = replace(inner, value=str(inner.value).lstrip()[1:]), not minus
+    text = str(inner.value).lstrip() if isinstance(inner, Constant) and inner.kind in ("string", "interval") else ""
+    if isinstance(inner, Constant) and text.startswith("-"):
+        inner, minus = replace(inner, value=text[1:]), not minus
     found = _span(inner, "tumble", least=0)
     return -found % span if minus else found
 

@@ -1,19 +1,20 @@
-"""What an aggregate query must keep to.
+"""The rules of aggregate queries.
 
-Answer   Outputs and HAVING are made of grouping expressions, aggregates and constants; every grouping expression is
-         selected, so that a changelog row names its group; EMIT ON CLOSE has a time bucket to close.
+Answer   `check_groups` tests that outputs and HAVING are made of grouping expressions, aggregates and constants, and
+         that every grouping expression is selected, so that a changelog row names its group. `check_close` tests that
+         the groups of EMIT ON CLOSE end.
 Limits   Two expressions are the same when they are written the same after binding; no algebra is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import UnionType
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.scope import Scope
 from eddyline.language.syntax import Item, Select
-from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, columns_of, has_aggregate
-from eddyline.model.expressions.monotone import trend_of
+from eddyline.model.expressions.expression import Call, Expression, columns_of, has_aggregate, ungrouped
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.window import Now, Range
@@ -24,21 +25,20 @@ def check_groups(
 ) -> None:
     for group in query.group_by:
         if has_aggregate(group):
-            raise BindingProblem(
-                f"GROUP BY {group} is an aggregate", hint="group by columns and expressions", position=places[group]
-            )
+            hint = "group by columns and expressions"
+            raise BindingProblem(f"GROUP BY {group} is an aggregate", hint=hint, position=places[group])
     for output, item in zip(query.outputs, items, strict=True):
-        check_grouped(output.expression, query.group_by, item.position)
+        with located(item.position):
+            check_grouped(output.expression, query.group_by)
     if select.having is not None and query.having is not None:
-        check_grouped(query.having, query.group_by, select.having.position)
-    selected = {o.expression for o in query.outputs}
+        with located(select.having.position):
+            check_grouped(query.having, query.group_by)
+    # The beginning of a session need not be selected: the end of the session identifies it too.
+    window = query.group_window
+    named = {o.expression for o in query.outputs}
+    named |= {query.group_by[0]} if window is not None and window.kind == "session" else set()
     for group in query.group_by:
-        # The beginning of a session is a grouping expression, selected or not; its last row identifies the session as
-        # well.
-        is_session = (
-            query.group_window is not None and query.group_window.kind == "session" and group == query.group_by[0]
-        )
-        if group not in selected and not is_session:
+        if group not in named:
             raise BindingProblem(
                 f"grouping expression {group} is not selected",
                 detail="a row of the changelog has to say which group it is about",
@@ -47,32 +47,23 @@ def check_groups(
             )
 
 
-def check_grouped(e: Expression, groups: tuple[Expression, ...], position: Position | None) -> None:
-    """Refuses a column that is neither grouped nor aggregated."""
-    if e in groups or isinstance(e, Aggregate):
-        return
-    if isinstance(e, ColumnRef):
+def check_grouped(e: Expression, groups: tuple[Expression, ...]) -> None:
+    """Refuse a column that is neither grouped nor aggregated."""
+    column = ungrouped(e, groups)
+    if column is not None:
         raise BindingProblem(
-            f"column {e} is neither grouped nor aggregated",
+            f"column {column} is neither grouped nor aggregated",
             detail=f"grouped by {', '.join(map(str, groups))}" if groups else "there is no GROUP BY",
-            hint=f"add {e} to GROUP BY, or aggregate it: max({e})",
-            position=position,
+            hint=f"add {column} to GROUP BY, or aggregate it: max({column})",
         )
-    for arg in e.args if isinstance(e, Call) else ():
-        check_grouped(arg, groups, position)
 
 
-def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:
-    """EMIT ON CLOSE needs a grouping expression that is a bucket of some stream's event time, and that closes; or
-    grouping columns that
-    punctuations close. Returns whether groups end by punctuations."""
+def check_close(query: BoundQuery, scope: Scope) -> bool:
+    """Refuse EMIT ON CLOSE where groups never end. A group ends with a bucket of the event time of a stream among its
+    grouping expressions, or when punctuations close its grouping columns. Returns whether punctuations end groups."""
     keys = query.group_by if query.group_by else tuple(o.expression for o in query.outputs) if query.distinct else ()
-    buckets = [
-        (key, str(trend.column.ref))
-        for key in keys
-        if (trend := trend_of(key)) is not None and scope.is_event_time(trend.column)
-    ]
-    closes = any(_closes(query, alias) for _, alias in buckets)
+    buckets = [(key, str(time.ref)) for key in keys if (time := scope.bucketed_time(key)) is not None]
+    closes = any(ends(query, alias, Range | Now) for _, alias in buckets)
     if query.group_window is None and not closes and _is_promised(query, scope, keys):
         return True
     if not buckets:
@@ -81,28 +72,27 @@ def check_close(query: BoundQuery, scope: Scope, select: Select) -> bool:
             "EMIT ON CLOSE needs a time bucket among the grouping expressions",
             detail="a group is complete when its bucket of the event time has passed, or when punctuations close its columns",
             hint=f"for example GROUP BY date_trunc('minute', {times[0]}), or epoch_us({times[0]}) // 300000000 for five minutes",
-            position=select.emit_position,
         )
-    windows = {reference.alias: reference.window for reference in query.streams}
     if not closes:
         key, alias = buckets[0]
+        window = query.reference(alias).window
         raise BindingProblem(
             f"the bucket {key} never closes",
-            detail=f"{alias} is [{windows[alias]}] in a join: a row to come can meet a row of {alias} of any age",
+            detail=f"{alias} is [{window}] in a join: a row to come can meet a row of {alias} of any age",
             hint=f"give {alias} a window such as [RANGE 10 MINUTES], or group by a bucket of a reference that has one",
-            position=select.emit_position,
         )
     return False
 
 
-def _closes(query: BoundQuery, alias: str) -> bool:
-    """Whether a bucket of a reference is over some time."""
-    return len(query.streams) == 1 or isinstance(query.reference(alias).window, Range | Now)
+def ends(query: BoundQuery, alias: str, windows: UnionType | type) -> bool:
+    """Whether a bucket of a reference's event time ends: no row to come meets a row of it. In a join, the reference
+    needs one of these windows for that."""
+    return len(query.streams) == 1 or isinstance(query.reference(alias).window, windows)
 
 
 def _is_promised(query: BoundQuery, scope: Scope, keys: Sequence[Expression]) -> bool:
-    """Whether punctuations can close a grouping column: one of a stream that declares them, or one that is equal to
-    such a column."""
+    """Whether punctuations can close a grouping column: its stream declares them, or WHERE holds it equal to a column of
+    a stream that does."""
     punctuated = {e.alias for e in scope.entries if isinstance(e.relation, Stream) and e.relation.is_punctuated}
     named = {column for key in keys for column in columns_of(key)}
     grows = True

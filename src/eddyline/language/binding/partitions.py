@@ -1,20 +1,20 @@
-"""What `[NOW]` and `[PARTITION BY … ROWS n]` may stand on, and in which queries.
+"""Windows `[PARTITION BY … ROWS n]`: their columns, and the queries that cannot have them.
 
-Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which such a window has no
-         end.
+Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which rows never leave such
+         a window for sure.
 Limits   Partitions are columns, not expressions: a derived stream can compute one.
 """
 
 from __future__ import annotations
 
-from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.errors import BindingProblem, Unsupported
 from eddyline.language.syntax import Select
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import DERIVED_TIME, Stream
 from eddyline.model.window import PartitionedRows
 
 
-def partition_of(window: PartitionedRows, stream: Stream, position: Position | None) -> PartitionedRows:
+def partition_of(window: PartitionedRows, stream: Stream) -> PartitionedRows:
     """The window with the columns as the stream spells them."""
     found = []
     for name in window.columns:
@@ -24,17 +24,13 @@ def partition_of(window: PartitionedRows, stream: Stream, position: Position | N
                 f"{stream.name} has no column {name} to partition by",
                 detail=f"columns are {', '.join(name for name in stream.schema.names if name != DERIVED_TIME)}",
                 hint="PARTITION BY in a window takes columns of its stream",
-                position=position,
             )
         if column.name in found:
-            raise BindingProblem(f"PARTITION BY names {column.name} twice", hint="keep one", position=position)
+            raise BindingProblem(f"PARTITION BY names {column.name} twice", hint="keep one")
         if column.type.is_nested:
             hint = "PARTITION BY in a window takes columns of plain types"
-            raise BindingProblem(
-                f"column {column.name} of {stream.name} is {column.type}, which is not compared",
-                hint=hint,
-                position=position,
-            )
+            message = f"column {column.name} of {stream.name} is {column.type}, which is not compared"
+            raise BindingProblem(message, hint=hint)
         found.append(column.name)
     return PartitionedRows(tuple(found), window.count)
 

@@ -1,8 +1,8 @@
-"""Which columns can be meant where.
+"""The columns that names in one SELECT stand for.
 
-Answer   `Scope` holds the references of one FROM and finds the column that a name means, or says why there is none or
-         more than one.
-Limits   Columns only; expressions are bound in `expressions.py`.
+Answer   `Scope` holds the references of one FROM. It finds the column that a name stands for, or refuses a name that
+         stands for none or for several.
+Limits   Columns only; `expressions.py` binds expressions.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem, located
 from eddyline.language.syntax import Name
-from eddyline.model.expressions.expression import ColumnRef
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.expressions.expression import ColumnRef, Expression
+from eddyline.model.expressions.monotone import trend_of
 from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.query import Reference
 from eddyline.model.schema import CHANGE, DERIVED_TIME, RESULT_TIME, Column, Stream, Table
@@ -55,15 +57,19 @@ class Scope:
         #: The function of one's own of a name.
         self.own = own
 
-    def entry(self, alias: str, position: Position | None) -> ScopeEntry:
+    @property
+    def times(self) -> list[ColumnRef]:
+        """The event times of the streams, in the order of FROM."""
+        streams = [(e.alias, e.relation) for e in self.entries if isinstance(e.relation, Stream)]
+        return [ColumnRef(alias, stream.time, TIMESTAMP) for alias, stream in streams]
+
+    def entry(self, alias: str) -> ScopeEntry:
         found = next((e for e in self.entries if e.alias.lower() == alias.lower()), None)
         if found is None:
             aliases = [e.alias for e in self.entries]
             named = next((e for e in self.entries if e.relation.name.lower() == alias.lower()), None)
             hint = f"{named.relation.name} goes by its alias {named.alias} here" if named else ""
-            raise BindingProblem(
-                f"there is no {alias} in FROM", detail=f"FROM has {', '.join(aliases)}", hint=hint, position=position
-            )
+            raise BindingProblem(f"there is no {alias} in FROM", detail=f"FROM has {', '.join(aliases)}", hint=hint)
         return found
 
     def has(self, name: Name) -> bool:
@@ -73,29 +79,30 @@ class Scope:
         )
 
     def column(self, name: Name) -> ColumnRef:
-        """The one column that a name means."""
-        if name.table is not None:
-            entry = self.entry(name.table, name.position)
-            column = entry.find(name.name)
-            if column is None:
-                raise self._unknown(f"{entry.alias} has no column {name.name}", name, (entry,))
+        """The one column that a name stands for."""
+        with located(name.position):
+            entries = self.entries if name.table is None else (self.entry(name.table),)
+            found = [(e, c) for e in entries if (c := e.find(name.name))]
+            if not found:
+                where = "there is" if name.table is None else f"{entries[0].alias} has"
+                raise self._unknown(f"{where} no column {name.name}", name, entries)
+            if len(found) > 1:
+                candidates = [f"{e.alias}.{c.name}" for e, c in found]
+                raise BindingProblem(
+                    f"column {name.name} is ambiguous",
+                    detail=f"it could be {' or '.join(candidates)}",
+                    hint=f"say which: {candidates[0]}",
+                )
+            entry, column = found[0]
             return ColumnRef(entry.alias, column.name, column.type)
-        found = [(e, c) for e in self.entries if (c := e.find(name.name))]
-        if not found:
-            raise self._unknown(f"there is no column {name.name}", name, self.entries)
-        if len(found) > 1:
-            candidates = [f"{e.alias}.{c.name}" for e, c in found]
-            raise BindingProblem(
-                f"column {name.name} is ambiguous",
-                detail=f"it could be {' or '.join(candidates)}",
-                hint=f"say which: {candidates[0]}",
-                position=name.position,
-            )
-        entry, column = found[0]
-        return ColumnRef(entry.alias, column.name, column.type)
 
     def is_event_time(self, column: ColumnRef) -> bool:
         return any(e.is_event_time(column) for e in self.entries)
+
+    def bucketed_time(self, e: Expression) -> ColumnRef | None:
+        """The event time of which an expression is a bucket; None: it is none."""
+        trend = trend_of(e)
+        return trend.column if trend is not None and self.is_event_time(trend.column) else None
 
     def _unknown(self, message: str, name: Name, entries: tuple[ScopeEntry, ...]) -> BindingProblem:
         one = len(self.entries) == 1
@@ -106,9 +113,4 @@ class Scope:
         derived = [e.alias for e in entries if isinstance(e.relation, Stream) and e.relation.is_derived]
         if not meant and derived:
             hint = f"the event time of {derived[0]} is {RESULT_TIME}"
-        return BindingProblem(
-            message,
-            detail=f"columns are {', '.join(known)}",
-            hint=hint,
-            position=name.position,
-        )
+        return BindingProblem(message, detail=f"columns are {', '.join(known)}", hint=hint)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import BIGINT, BYTES, DOUBLE, INTERVAL, NULL, STRING, array
 from eddyline.model.expressions.coercion import convert
 from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression, Literal
@@ -31,12 +31,10 @@ def newest(times: Sequence[ColumnRef]) -> Expression:
     return times[0] if len(times) == 1 else resolve("greatest", tuple(times))
 
 
-def arg_extreme(
-    name: str, x: Expression, y: Expression, times: Sequence[ColumnRef], position: Position | None
-) -> Aggregate:
+def arg_extreme(name: str, x: Expression, y: Expression, times: Sequence[ColumnRef]) -> Aggregate:
     """ARG_MAX and ARG_MIN: x where y is largest or smallest; of several the oldest, of one instant the smallest x."""
-    x = _known(name, x, position)
-    y = _known(name, y, position)
+    x = _known(name, x)
+    y = _known(name, y)
     form = Literal("-+x" if name == "arg_max" else "++x", STRING)
     return Aggregate(name, Call("arranged", (form, y, newest(times), x), BYTES), False, x.type)
 
@@ -46,14 +44,13 @@ def in_order(
     x: Expression,
     parameter: str | None,
     times: Sequence[ColumnRef],
-    position: Position | None,
     where: Expression | None = None,
 ) -> Aggregate:
     """STRING_AGG and ARRAY_AGG: the values in the order of rows; `where` says which rows of ARRAY_AGG count, for NULL
     is a value there."""
     if name == "string_agg" and x.type not in (STRING, NULL):
-        raise BindingProblem(f"{name} does not take {x.type}", hint="CAST it to STRING", position=position)
-    x = resolve_cast(x, STRING, position) if name == "string_agg" and x.type == NULL else _known(name, x, position)
+        raise BindingProblem(f"{name} does not take {x.type}", hint="CAST it to STRING")
+    x = resolve_cast(x, STRING) if name == "string_agg" and x.type == NULL else _known(name, x)
     place = Call("place", (newest(times),), BIGINT)
     written: Expression = Call("arranged", (Literal("+x" if name == "string_agg" else "+n", STRING), place, x), BYTES)
     if where is not None:
@@ -61,22 +58,18 @@ def in_order(
     return Aggregate(name, written, False, STRING if name == "string_agg" else array(x.type), parameter)
 
 
-def approximate(name: str, x: Expression, parameter: float | None, position: Position | None) -> Aggregate:
+def approximate(name: str, x: Expression, parameter: float | None) -> Aggregate:
     """APPROX_COUNT_DISTINCT and APPROX_QUANTILE."""
     if name == "approx_count_distinct":
-        return Aggregate(name, _known(name, x, position), False, BIGINT)
+        return Aggregate(name, _known(name, x), False, BIGINT)
     if not (x.type.is_number or x.type == NULL):
-        raise BindingProblem(f"{name} does not take {x.type}", hint="it takes numbers", position=position)
+        raise BindingProblem(f"{name} does not take {x.type}", hint="it takes numbers")
     return Aggregate(name, convert(x, DOUBLE), False, DOUBLE, parameter)
 
 
-def _known(name: str, x: Expression, position: Position | None) -> Expression:
+def _known(name: str, x: Expression) -> Expression:
     if x.type.is_nested:
-        raise BindingProblem(
-            f"{name} does not take {x.type}", hint="aggregate a field or an element of it: a.b, a[1]", position=position
-        )
+        raise BindingProblem(f"{name} does not take {x.type}", hint="aggregate a field or an element of it: a.b, a[1]")
     if x.type == INTERVAL:
-        raise BindingProblem(
-            f"{name} does not take {INTERVAL}", hint="use epoch(…), the seconds, instead", position=position
-        )
-    return resolve_cast(x, BIGINT, position) if x.type == NULL else x
+        raise BindingProblem(f"{name} does not take {INTERVAL}", hint="use epoch(…), the seconds, instead")
+    return resolve_cast(x, BIGINT) if x.type == NULL else x

@@ -12,7 +12,7 @@ import decimal as decimals
 import re
 from datetime import UTC, datetime
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, NULL, STRING, TIMESTAMP, DataType, decimal
 from eddyline.model.expressions.expression import Call, Expression, Literal
 
@@ -59,7 +59,7 @@ def common_type(a: DataType, b: DataType) -> DataType | None:
     return None
 
 
-def meet(args: tuple[Expression, ...], what: str, position: Position | None) -> DataType:
+def meet(args: tuple[Expression, ...], what: str) -> DataType:
     """The common type of several arguments; text literals follow the others."""
     solid = [a for a in args if not _is_text_literal(a)]
     loose = [a for a in args if _is_text_literal(a)]
@@ -68,17 +68,16 @@ def meet(args: tuple[Expression, ...], what: str, position: Position | None) -> 
     for kind in dict.fromkeys(a.type for a in solid):
         joined = common_type(whole, kind)
         if joined is None:
-            raise mismatch(what, whole, kind, position)
+            raise mismatch(what, whole, kind)
         whole = joined
     return STRING if loose and whole == NULL else whole
 
 
-def mismatch(what: str, a: DataType, b: DataType, position: Position | None) -> BindingProblem:
+def mismatch(what: str, a: DataType, b: DataType) -> BindingProblem:
     return BindingProblem(
         f"{what} cannot take {a} together with {b}",
         detail="values of these types are not converted silently",
         hint=f"say which type you mean: CAST(… AS {b if a == STRING else a})",
-        position=position,
     )
 
 
@@ -95,7 +94,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
     return True
 
 
-def resolve_cast(expr: Expression, target: DataType, position: Position | None = None) -> Expression:
+def resolve_cast(expr: Expression, target: DataType) -> Expression:
     """CAST(expr AS target), folded for literals; refused where no value could be converted."""
     if not can_cast(expr.type, target):
         hints = {
@@ -103,16 +102,16 @@ def resolve_cast(expr: Expression, target: DataType, position: Position | None =
             False: "there is no conversion between these types",
         }
         temporal = expr.type.is_temporal or target.is_temporal or INTERVAL in (expr.type, target)
-        raise BindingProblem(f"cannot CAST {expr.type} to {target}", hint=hints[temporal], position=position)
-    return convert(expr, target, position)
+        raise BindingProblem(f"cannot CAST {expr.type} to {target}", hint=hints[temporal])
+    return convert(expr, target)
 
 
-def convert(expr: Expression, target: DataType, position: Position | None = None) -> Expression:
+def convert(expr: Expression, target: DataType) -> Expression:
     """The expression as `target`: itself, a folded literal or a `cast` call."""
     if expr.type == target:
         return expr
     if isinstance(expr, Literal):
-        folded = _fold(expr, target, position)
+        folded = _fold(expr, target)
         if folded is not None:
             return folded
     return Call("cast", (expr,), target)
@@ -122,13 +121,13 @@ def _is_text_literal(e: Expression) -> bool:
     return isinstance(e, Literal) and e.type == STRING and e.value is not None
 
 
-def _fold(literal: Literal, target: DataType, position: Position | None) -> Literal | None:
+def _fold(literal: Literal, target: DataType) -> Literal | None:
     """The literal in its new type; None where the evaluator should do it."""
     value = literal.value
     if value is None:
         return Literal(None, target)
     if literal.type == STRING:
-        return Literal(read_text(str(value), target, position), target)
+        return Literal(read_text(str(value), target), target)
     if literal.type.is_integer or literal.type == BOOLEAN:
         number = int(value)  # type: ignore[call-overload]
         if target == DOUBLE:
@@ -142,7 +141,7 @@ def _fold(literal: Literal, target: DataType, position: Position | None) -> Lite
     return None
 
 
-def read_text(text: str, target: DataType, position: Position | None = None) -> object:
+def read_text(text: str, target: DataType) -> object:
     """A text literal in the engine's form of another type; a clear refusal where it is not one.
 
     >>> read_text("1970-01-01 00:00:01", TIMESTAMP)
@@ -155,7 +154,6 @@ def read_text(text: str, target: DataType, position: Position | None = None) -> 
         raise BindingProblem(
             f"{text!r} is not a {target}",
             hint=f"write it as {examples.get(target.name, 'a number in the range of its type')}",
-            position=position,
         ) from problem
 
 

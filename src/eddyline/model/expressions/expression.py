@@ -145,11 +145,17 @@ def spelled_out(call: Call) -> Call:
     return replace(call, args=tuple(one for a in call.args for one in (a.each() if isinstance(a, Literals) else (a,))))
 
 
+def children(e: Expression) -> tuple[Expression, ...]:
+    """The arguments of a call or an aggregate; other expressions have none."""
+    if isinstance(e, Call):
+        return e.args
+    return (e.arg,) if isinstance(e, Aggregate) and e.arg is not None else ()
+
+
 def walk(e: Expression) -> Iterator[Expression]:
     """The expression and everything in it, outermost first."""
     yield e
-    children = e.args if isinstance(e, Call) else (e.arg,) if isinstance(e, Aggregate) and e.arg is not None else ()
-    for child in children:
+    for child in children(e):
         yield from walk(child)
 
 
@@ -170,6 +176,16 @@ def columns_of(e: Expression) -> frozenset[ColumnKey]:
 
 def has_aggregate(e: Expression) -> bool:
     return any(isinstance(x, Aggregate) for x in walk(e))
+
+
+def ungrouped(e: Expression, groups: Sequence[Expression]) -> ColumnRef | None:
+    """A column that is neither in a grouping expression nor in an aggregate; None: there is none."""
+    if e in groups or isinstance(e, Aggregate):
+        return None
+    if isinstance(e, ColumnRef):
+        return e
+    found = (ungrouped(part, groups) for part in children(e))
+    return next((column for column in found if column is not None), None)
 
 
 def conjuncts(e: Expression) -> tuple[Expression, ...]:

@@ -12,45 +12,12 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, decimal
+from eddyline.model.expressions import signatures as rules
 from eddyline.model.expressions.coercion import convert, resolve_cast
 from eddyline.model.expressions.expression import Aggregate, Call, Expression, Literal
-from eddyline.model.expressions.signatures import (
-    Args,
-    Rule,
-    arithmetic,
-    array_element,
-    array_size,
-    choice,
-    comparison,
-    date_diff,
-    date_part,
-    date_trunc,
-    float_test,
-    join_texts,
-    json_path,
-    keeps_type,
-    logic,
-    microseconds_since,
-    milliseconds_since,
-    modulo,
-    named_part,
-    negative,
-    null_test,
-    nullif,
-    plus_minus,
-    rounded,
-    same_type,
-    seconds_since,
-    signum,
-    struct_field,
-    takes,
-    text_match,
-    to_double,
-    to_whole,
-    tumble_start,
-)
+from eddyline.model.expressions.signatures import Args, Rule, takes
 
 __all__ = ["FUNCTIONS", "AGGREGATES", "Function", "resolve", "resolve_aggregate", "resolve_cast"]
 
@@ -67,7 +34,7 @@ class Function:
     most: int | None
 
 
-def resolve(name: str, args: Args, position: Position | None = None) -> Expression:
+def resolve(name: str, args: Args) -> Expression:
     """The typed call of a function or operator.
 
     >>> from eddyline.model.expressions.expression import ColumnRef, Literal
@@ -77,45 +44,38 @@ def resolve(name: str, args: Args, position: Position | None = None) -> Expressi
     canonical = ALIASES.get(name.lower(), name.lower())
     function = FUNCTIONS.get(canonical)
     if function is None:
-        raise _unknown(name, position)
+        raise _unknown(name)
     if len(args) < function.least or (function.most is not None and len(args) > function.most):
         raise BindingProblem(
             f"{canonical} does not take {len(args)} argument{'' if len(args) == 1 else 's'}",
             hint=f"write {function.signature}",
-            position=position,
         )
     try:
-        return function.rule(canonical, args, position)
+        return function.rule(canonical, args)
     except BindingProblem as problem:
         problem.hint = problem.hint or f"write {function.signature}; CAST changes types"
         raise
 
 
-def resolve_aggregate(
-    function: str, arg: Expression | None, distinct: bool = False, position: Position | None = None
-) -> Aggregate:
+def resolve_aggregate(function: str, arg: Expression | None, distinct: bool = False) -> Aggregate:
     """The typed aggregate; `arg` is None for COUNT(*)."""
     name = _AGGREGATE_ALIASES.get(function.lower(), function.lower())
     if name not in AGGREGATES:
         close = difflib.get_close_matches(name, AGGREGATES, 3)
         raise BindingProblem(
-            f"there is no aggregate {function}",
-            hint=f"did you mean {' or '.join(close or sorted(AGGREGATES))}?",
-            position=position,
+            f"there is no aggregate {function}", hint=f"did you mean {' or '.join(close or sorted(AGGREGATES))}?"
         )
     if arg is None:
         if name != "count" or distinct:
-            raise BindingProblem(f"{name} needs an argument", hint="only COUNT takes *", position=position)
+            raise BindingProblem(f"{name} needs an argument", hint="only COUNT takes *")
         return Aggregate(name, None, False, BIGINT)
     if arg.type.is_nested:
         if name != "count" or distinct:
             hint = "aggregate a field or an element of it: a.b, a[1]"
-            raise BindingProblem(f"{name} does not take {arg.type}", hint=hint, position=position)
+            raise BindingProblem(f"{name} does not take {arg.type}", hint=hint)
         arg = Call("case", (Call("is_not_null", (arg,), BOOLEAN), Literal(1, INT), Literal(None, INT)), INT)
     if arg.type == INTERVAL and name != "count":
-        raise BindingProblem(
-            f"{name} does not take {INTERVAL}", hint="aggregate epoch(…), the seconds, instead", position=position
-        )
+        raise BindingProblem(f"{name} does not take {INTERVAL}", hint="aggregate epoch(…), the seconds, instead")
     if name == "count":
         return Aggregate(name, arg, distinct, BIGINT)
     if name in ("min", "max"):
@@ -126,7 +86,7 @@ def resolve_aggregate(
             if arg.type == BOOLEAN
             else "it takes numbers; CAST the argument if it holds some"
         )
-        raise BindingProblem(f"{name} does not take {arg.type}", hint=hint, position=position)
+        raise BindingProblem(f"{name} does not take {arg.type}", hint=hint)
     if name == "stddev":
         # Distinct values are compared before they are converted to DOUBLE: two large whole numbers may become one
         # there.
@@ -137,7 +97,7 @@ def resolve_aggregate(
     return Aggregate(name, convert(arg, kind), distinct, DOUBLE if name == "avg" else kind)
 
 
-def _unknown(name: str, position: Position | None) -> BindingProblem:
+def _unknown(name: str) -> BindingProblem:
     close = difflib.get_close_matches(name.lower(), [*FUNCTIONS, *ALIASES], 3)
     hint = f"did you mean {' or '.join(close)}?" if close else "the language reference lists all functions"
     if name.lower() == "to_timestamp":
@@ -147,10 +107,8 @@ def _unknown(name: str, position: Position | None) -> BindingProblem:
     if name.lower() == "unnest":
         hint = "UNNEST stands in FROM: FROM orders o, UNNEST(o.items) AS i"
     if name.lower() in AGGREGATES:
-        return BindingProblem(
-            f"aggregate {name} is not allowed here", hint="aggregates stand in SELECT and HAVING", position=position
-        )
-    return BindingProblem(f"there is no function {name}", hint=hint, position=position)
+        return BindingProblem(f"aggregate {name} is not allowed here", hint="aggregates stand in SELECT and HAVING")
+    return BindingProblem(f"there is no function {name}", hint=hint)
 
 
 def _entry(signature: str, text: str, rule: Rule, least: int = 1, most: int | None = -1) -> Function:
@@ -164,50 +122,52 @@ _PAD = takes(STRING, STRING, INT, STRING)
 
 #: Every function and operator, in the order of the reference.
 FUNCTIONS: dict[str, Function] = {
-    "+": _entry("a + b", "sum; a time plus an INTERVAL; a date plus days", plus_minus, 2),
+    "+": _entry("a + b", "sum; a time plus an INTERVAL; a date plus days", rules.plus_minus, 2),
     "-": _entry(
-        "a - b", "difference; TIMESTAMP - TIMESTAMP is an INTERVAL, DATE - DATE a number of days", plus_minus, 2
+        "a - b", "difference; TIMESTAMP - TIMESTAMP is an INTERVAL, DATE - DATE a number of days", rules.plus_minus, 2
     ),
-    "*": _entry("a * b", "product; an INTERVAL times a whole number", arithmetic, 2),
-    "/": _entry("a / b", "quotient, always DOUBLE; by zero: infinity or NaN", arithmetic, 2),
-    "//": _entry("a // b", "quotient of integers, cut towards zero; by zero: NULL, counted", arithmetic, 2),
-    "%": _entry("a % b", "remainder with the sign of a; by zero: NULL, counted (DOUBLE: NaN)", arithmetic, 2),
-    "neg": _entry("-a", "the negative", negative),
+    "*": _entry("a * b", "product; an INTERVAL times a whole number", rules.arithmetic, 2),
+    "/": _entry("a / b", "quotient, always DOUBLE; by zero: infinity or NaN", rules.arithmetic, 2),
+    "//": _entry("a // b", "quotient of integers, cut towards zero; by zero: NULL, counted", rules.arithmetic, 2),
+    "%": _entry("a % b", "remainder with the sign of a; by zero: NULL, counted (DOUBLE: NaN)", rules.arithmetic, 2),
+    "neg": _entry("-a", "the negative", rules.negative),
     **{
-        op: _entry(f"a {op} b", "comparison; NaN equals NaN and is greater than every number", comparison, 2)
+        op: _entry(f"a {op} b", "comparison; NaN equals NaN and is greater than every number", rules.comparison, 2)
         for op in ("=", "<>", "<", "<=", ">", ">=")
     },
-    "is_not_distinct": _entry("a IS NOT DISTINCT FROM b", "equality in which NULL equals NULL", comparison, 2),
-    "in": _entry("a IN (b, …)", "whether a equals one of the values", comparison, 2, None),
-    "and": _entry("a AND b", "both hold", logic, 2, None),
-    "or": _entry("a OR b", "one of them holds", logic, 2, None),
-    "not": _entry("NOT a", "it does not hold", logic),
-    "is_null": _entry("a IS NULL", "whether there is no value", null_test),
-    "is_not_null": _entry("a IS NOT NULL", "whether there is a value", null_test),
-    "like": _entry("a LIKE pattern", "whether the text has the form; % any characters, _ one", text_match, 2),
-    "ilike": _entry("a ILIKE pattern", "LIKE without regard to case", text_match, 2),
-    "case": _entry("CASE WHEN c THEN a … ELSE b END", "the value of the first condition that holds", choice, 2, None),
-    "coalesce": _entry("coalesce(a, …)", "the first argument that is not NULL", same_type, 1, None),
-    "nullif": _entry("nullif(a, b)", "NULL where a equals b, otherwise a", nullif, 2),
-    "greatest": _entry("greatest(a, …)", "the largest argument that is not NULL", same_type, 1, None),
-    "least": _entry("least(a, …)", "the smallest argument that is not NULL", same_type, 1, None),
-    "||": _entry("a || b", "the texts one after the other; NULL if one is NULL", join_texts, 2),
-    "concat": _entry("concat(a, …)", "the texts one after the other, NULLs left out", join_texts, 1, None),
-    "abs": _entry("abs(x)", "the absolute value", keeps_type),
-    "ceil": _entry("ceil(x)", "the next whole number up", to_whole),
-    "floor": _entry("floor(x)", "the next whole number down", to_whole),
-    "round": _entry("round(x [, digits])", "rounded, halves away from zero", rounded, 1, 2),
-    "sqrt": _entry("sqrt(x)", "square root; NaN of a negative number", to_double),
-    "ln": _entry("ln(x)", "natural logarithm", to_double),
-    "log10": _entry("log10(x)", "logarithm to base 10", to_double),
-    "log2": _entry("log2(x)", "logarithm to base 2", to_double),
-    "exp": _entry("exp(x)", "e to the power x", to_double),
-    "power": _entry("power(x, y)", "x to the power y", to_double, 2),
-    "sign": _entry("sign(x)", "-1, 0 or 1", signum),
-    "mod": _entry("mod(a, b)", "the same as a % b", modulo, 2),
-    "isnan": _entry("isnan(x)", "whether x is NaN", float_test),
-    "isinf": _entry("isinf(x)", "whether x is infinite", float_test),
-    "isfinite": _entry("isfinite(x)", "whether x is neither infinite nor NaN", float_test),
+    "is_not_distinct": _entry("a IS NOT DISTINCT FROM b", "equality in which NULL equals NULL", rules.comparison, 2),
+    "in": _entry("a IN (b, …)", "whether a equals one of the values", rules.comparison, 2, None),
+    "and": _entry("a AND b", "both hold", rules.logic, 2, None),
+    "or": _entry("a OR b", "one of them holds", rules.logic, 2, None),
+    "not": _entry("NOT a", "it does not hold", rules.logic),
+    "is_null": _entry("a IS NULL", "whether there is no value", rules.null_test),
+    "is_not_null": _entry("a IS NOT NULL", "whether there is a value", rules.null_test),
+    "like": _entry("a LIKE pattern", "whether the text has the form; % any characters, _ one", rules.text_match, 2),
+    "ilike": _entry("a ILIKE pattern", "LIKE without regard to case", rules.text_match, 2),
+    "case": _entry(
+        "CASE WHEN c THEN a … ELSE b END", "the value of the first condition that holds", rules.choice, 2, None
+    ),
+    "coalesce": _entry("coalesce(a, …)", "the first argument that is not NULL", rules.same_type, 1, None),
+    "nullif": _entry("nullif(a, b)", "NULL where a equals b, otherwise a", rules.nullif, 2),
+    "greatest": _entry("greatest(a, …)", "the largest argument that is not NULL", rules.same_type, 1, None),
+    "least": _entry("least(a, …)", "the smallest argument that is not NULL", rules.same_type, 1, None),
+    "||": _entry("a || b", "the texts one after the other; NULL if one is NULL", rules.join_texts, 2),
+    "concat": _entry("concat(a, …)", "the texts one after the other, NULLs left out", rules.join_texts, 1, None),
+    "abs": _entry("abs(x)", "the absolute value", rules.keeps_type),
+    "ceil": _entry("ceil(x)", "the next whole number up", rules.to_whole),
+    "floor": _entry("floor(x)", "the next whole number down", rules.to_whole),
+    "round": _entry("round(x [, digits])", "rounded, halves away from zero", rules.rounded, 1, 2),
+    "sqrt": _entry("sqrt(x)", "square root; NaN of a negative number", rules.to_double),
+    "ln": _entry("ln(x)", "natural logarithm", rules.to_double),
+    "log10": _entry("log10(x)", "logarithm to base 10", rules.to_double),
+    "log2": _entry("log2(x)", "logarithm to base 2", rules.to_double),
+    "exp": _entry("exp(x)", "e to the power x", rules.to_double),
+    "power": _entry("power(x, y)", "x to the power y", rules.to_double, 2),
+    "sign": _entry("sign(x)", "-1, 0 or 1", rules.signum),
+    "mod": _entry("mod(a, b)", "the same as a % b", rules.modulo, 2),
+    "isnan": _entry("isnan(x)", "whether x is NaN", rules.float_test),
+    "isinf": _entry("isinf(x)", "whether x is infinite", rules.float_test),
+    "isfinite": _entry("isfinite(x)", "whether x is neither infinite nor NaN", rules.float_test),
     "lower": _entry("lower(s)", "in small letters", _TEXT),
     "upper": _entry("upper(s)", "in capital letters", _TEXT),
     "length": _entry("length(s)", "number of characters", takes(BIGINT, STRING)),
@@ -239,41 +199,41 @@ FUNCTIONS: dict[str, Function] = {
         takes(STRING, STRING, STRING, BIGINT),
         3,
     ),
-    "struct_extract": _entry("struct_extract(a, 'b')", "the field b of a STRUCT, also written a.b", struct_field, 2),
-    "array_extract": _entry(
-        "array_extract(a, i)", "also a[i]: the element at place i; 1 is the first, -1 the last", array_element, 2
+    "struct_extract": _entry(
+        "struct_extract(a, 'b')", "the field b of a STRUCT, also written a.b", rules.struct_field, 2
     ),
-    "array_length": _entry("array_length(a)", "the number of elements of an ARRAY", array_size),
+    "array_extract": _entry(
+        "array_extract(a, i)", "also a[i]: the element at place i; 1 is the first, -1 the last", rules.array_element, 2
+    ),
+    "array_length": _entry("array_length(a)", "the number of elements of an ARRAY", rules.array_size),
     "json_extract": _entry(
-        "json_extract(j, '$.a[0]')", "the value at a path of a JSON text, as JSON", json_path(STRING), 2
+        "json_extract(j, '$.a[0]')", "the value at a path of a JSON text, as JSON", rules.json_path(STRING), 2
     ),
     "json_extract_string": _entry(
-        "json_extract_string(j, '$.a')", "the same, but a string without quotes", json_path(STRING), 2
+        "json_extract_string(j, '$.a')", "the same, but a string without quotes", rules.json_path(STRING), 2
     ),
     "json_array_length": _entry(
-        "json_array_length(j [, path])", "the number of elements of a JSON array", json_path(BIGINT), 1, 2
+        "json_array_length(j [, path])", "the number of elements of a JSON array", rules.json_path(BIGINT), 1, 2
     ),
-    "json_valid": _entry("json_valid(j)", "whether a text is JSON", json_path(BOOLEAN)),
-    "date_trunc": _entry("date_trunc('unit', t)", "the start of the unit that t lies in", date_trunc, 2),
-    "date_part": _entry("date_part('part', t)", "one part of a time, also EXTRACT(part FROM t)", date_part, 2),
-    "date_diff": _entry("date_diff('unit', a, b)", "how many boundaries of the unit lie between a and b", date_diff, 3),
+    "json_valid": _entry("json_valid(j)", "whether a text is JSON", rules.json_path(BOOLEAN)),
+    "date_trunc": _entry("date_trunc('unit', t)", "the start of the unit that t lies in", rules.date_trunc, 2),
+    "date_part": _entry("date_part('part', t)", "one part of a time, also EXTRACT(part FROM t)", rules.date_part, 2),
+    "date_diff": _entry(
+        "date_diff('unit', a, b)", "how many boundaries of the unit lie between a and b", rules.date_diff, 3
+    ),
     **{
-        p: _entry(f"{p}(t)", f"the {p} of a time", named_part)
+        p: _entry(f"{p}(t)", f"the {p} of a time", rules.named_part)
         for p in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
     },
-    "dayofweek": _entry("dayofweek(t)", "0 (Sunday) to 6", named_part),
-    "dayofyear": _entry("dayofyear(t)", "1 to 366", named_part),
-    "epoch": _entry("epoch(t)", "seconds since 1970, or in an INTERVAL, as DOUBLE", seconds_since),
-    "epoch_ms": _entry("epoch_ms(t)", "milliseconds since 1970; of a number: the TIMESTAMP", milliseconds_since),
-    "epoch_us": _entry(
-        "epoch_us(t)",
-        "microseconds since 1970",
-        microseconds_since,
-    ),
+    "dayofweek": _entry("dayofweek(t)", "0 (Sunday) to 6", rules.named_part),
+    "dayofyear": _entry("dayofyear(t)", "1 to 366", rules.named_part),
+    "epoch": _entry("epoch(t)", "seconds since 1970, or in an INTERVAL, as DOUBLE", rules.seconds_since),
+    "epoch_ms": _entry("epoch_ms(t)", "milliseconds since 1970; of a number: the TIMESTAMP", rules.milliseconds_since),
+    "epoch_us": _entry("epoch_us(t)", "microseconds since 1970", rules.microseconds_since),
     "tumble_start": _entry(
         "tumble_start(t, span, offset)",
         "the start of the window of that length that t lies in, from 1970 plus the offset on",
-        tumble_start,
+        rules.tumble_start,
         3,
     ),
     "make_timestamp": _entry("make_timestamp(n)", "the TIMESTAMP n microseconds after 1970", takes(TIMESTAMP, BIGINT)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import INTERVAL, NULL, STRING, DataType
 from eddyline.model.expressions.coercion import common_type, convert
 from eddyline.model.expressions.expression import OWN, Call, Expression, Literal
@@ -44,29 +44,26 @@ class OwnFunction:
     def signature(self) -> str:
         return f"{self.name}({', '.join(f'{name} {kind}' for name, kind in self.arguments)})"
 
-    def call(self, args: tuple[Expression, ...], position: Position | None = None) -> Call:
+    def call(self, args: tuple[Expression, ...]) -> Call:
         """The typed call, with casts made explicit."""
         if len(args) != len(self.arguments):
             raise BindingProblem(
                 f"{self.name} does not take {len(args)} argument{'' if len(args) == 1 else 's'}",
                 hint=f"write {self.signature}",
-                position=position,
             )
         return Call(
             self.key,
-            tuple(self._fit(a, kind, position) for a, (_, kind) in zip(args, self.arguments, strict=True)),
+            tuple(self._fit(a, kind) for a, (_, kind) in zip(args, self.arguments, strict=True)),
             self.result,
         )
 
-    def _fit(self, arg: Expression, kind: DataType, position: Position | None) -> Expression:
+    def _fit(self, arg: Expression, kind: DataType) -> Expression:
         fits = arg.type in (kind, NULL) or (INTERVAL not in (arg.type, kind) and common_type(arg.type, kind) == kind)
         if not fits and not (isinstance(arg, Literal) and arg.type == STRING):
             raise BindingProblem(
-                f"{self.name} does not take {arg.type}",
-                hint=f"write {self.signature}; CAST changes types",
-                position=position,
+                f"{self.name} does not take {arg.type}", hint=f"write {self.signature}; CAST changes types"
             )
-        return convert(arg, kind, position)
+        return convert(arg, kind)
 
 
 def calls(part: object, key: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import (
     BIGINT,
     BOOLEAN,
@@ -29,7 +29,7 @@ from eddyline.model.expressions.expression import Call, Expression, Literal, Lit
 from eddyline.model.expressions.json_path import read_path
 
 Args = tuple[Expression, ...]
-Rule = Callable[[str, Args, Position | None], Expression]
+Rule = Callable[[str, Args], Expression]
 
 #: The units of date_trunc and date_diff, each with its other spellings; the parts of date_part are these and a few
 #: more.
@@ -51,8 +51,8 @@ TRUNC_PARTS = {
 DATE_PARTS = TRUNC_PARTS | {"epoch": (), "dow": ("dayofweek", "weekday"), "isodow": (), "doy": ("dayofyear",)}
 
 
-def _refuse(name: str, args: Args, position: Position | None, hint: str = "") -> BindingProblem:
-    return BindingProblem(f"{name} does not take {', '.join(str(a.type) for a in args)}", hint=hint, position=position)
+def _refuse(name: str, args: Args, hint: str = "") -> BindingProblem:
+    return BindingProblem(f"{name} does not take {', '.join(str(a.type) for a in args)}", hint=hint)
 
 
 def _one_of(word: str, parts: dict[str, tuple[str, ...]]) -> str | None:
@@ -63,9 +63,9 @@ def _one_of(word: str, parts: dict[str, tuple[str, ...]]) -> str | None:
 # Operators
 
 
-def plus_minus(name: str, args: Args, position: Position | None) -> Expression:
+def plus_minus(name: str, args: Args) -> Expression:
     if not any(a.type.is_temporal or a.type == INTERVAL for a in args):
-        return arithmetic(name, args, position)
+        return arithmetic(name, args)
     a, b = args
     if name == "+" and (a.type == INTERVAL or (a.type == INT and b.type == DATE)):
         # The instant becomes the first argument, so that the evaluator gets one form.
@@ -83,23 +83,23 @@ def plus_minus(name: str, args: Args, position: Position | None) -> Expression:
     if NULL in (a.type, b.type) and (a.type.is_temporal or b.type.is_temporal):
         kind = a.type if a.type != NULL else b.type
         return Literal(None, kind)
-    raise _refuse(name, args, position, "times take INTERVAL '5 minutes', dates also whole numbers of days (INT)")
+    raise _refuse(name, args, "times take INTERVAL '5 minutes', dates also whole numbers of days (INT)")
 
 
-def arithmetic(name: str, args: Args, position: Position | None) -> Expression:
+def arithmetic(name: str, args: Args) -> Expression:
     a, b = args
     if name == "*" and INTERVAL in (a.type, b.type):
         span, factor = (a, b) if a.type == INTERVAL else (b, a)
         if factor.type.is_integer:
             return Call("*", (span, convert(factor, BIGINT)), INTERVAL)
-        raise _refuse(name, args, position, "an INTERVAL is multiplied by a whole number")
+        raise _refuse(name, args, "an INTERVAL is multiplied by a whole number")
     kinds = [BIGINT if x.type == NULL else x.type for x in args]
     if a.type == NULL and b.type != NULL:
         kinds[0] = kinds[1]
     elif b.type == NULL and a.type != NULL:
         kinds[1] = kinds[0]
     if not all(k.is_number for k in kinds):
-        raise _refuse(name, args, position, "arithmetic is on numbers; CAST the other side if it holds some")
+        raise _refuse(name, args, "arithmetic is on numbers; CAST the other side if it holds some")
     has_decimal = any(k.name == "DECIMAL" for k in kinds)
     if name == "/" or (name == "//" and has_decimal) or DOUBLE in kinds:
         return Call(name, tuple(convert(x, DOUBLE) for x in args), DOUBLE)
@@ -108,22 +108,20 @@ def arithmetic(name: str, args: Args, position: Position | None) -> Expression:
         return Call(name, tuple(convert(x, kind) for x in args), kind)
     x, y = decimal_form(kinds[0]), decimal_form(kinds[1])
     if name == "*":
-        return Call(name, (convert(a, x), convert(b, y)), _product(x, y, position))
+        return Call(name, (convert(a, x), convert(b, y)), _product(x, y))
     scale = max(x.scale, y.scale)
     digits = max(x.precision - x.scale, y.precision - y.scale) + scale
     if name == "%" and digits > 18:
         hint = "the remainder of decimals takes up to 18 digits; CAST to a smaller DECIMAL or to DOUBLE"
-        raise _refuse(name, args, position, hint)
+        raise _refuse(name, args, hint)
     kind = decimal(min(38, digits if name == "%" else digits + 1), scale)
     return Call(name, (convert(a, kind), convert(b, kind)), kind)
 
 
-def _product(x: DataType, y: DataType, position: Position | None) -> DataType:
+def _product(x: DataType, y: DataType) -> DataType:
     scale = x.scale + y.scale
     if scale > 38:
-        raise BindingProblem(
-            f"the product of {x} and {y} has more than 38 digits", hint="CAST one side to DOUBLE", position=position
-        )
+        raise BindingProblem(f"the product of {x} and {y} has more than 38 digits", hint="CAST one side to DOUBLE")
     precision = x.precision + y.precision
     # DuckDB keeps products of 64-bit decimals in 64 bits and lets them overflow.
     if precision > 18 and max(x.precision, y.precision) <= 18 and scale < 18:
@@ -131,12 +129,12 @@ def _product(x: DataType, y: DataType, position: Position | None) -> DataType:
     return decimal(min(38, precision), scale)
 
 
-def negative(name: str, args: Args, position: Position | None) -> Expression:
+def negative(name: str, args: Args) -> Expression:
     (a,) = args
     if a.type == NULL:
         return Literal(None, BIGINT)
     if not (a.type.is_number or a.type == INTERVAL):
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     if isinstance(a, Literal) and a.value is not None and a.type != INT and a.value != 0 and a.value != -(2**63):
         # 2147483648 is a BIGINT; with its sign it is the smallest INT.
         # Python's minus rounds a Decimal to 28 digits.
@@ -147,41 +145,34 @@ def negative(name: str, args: Args, position: Position | None) -> Expression:
     return Call("neg", args, a.type)
 
 
-def _refuse_nested(name: str, args: Args, position: Position | None) -> None:
+def _refuse_nested(name: str, args: Args) -> None:
     for a in args:
         if a.type.is_nested:
             hint = "take a field of it: a.b" if a.type.name == "STRUCT" else "take an element of it: a[1]"
-            raise BindingProblem(f"{name.upper()} does not take {a.type}", hint=hint, position=position)
+            raise BindingProblem(f"{name.upper()} does not take {a.type}", hint=hint)
 
 
-def struct_field(name: str, args: Args, position: Position | None) -> Expression:
+def struct_field(name: str, args: Args) -> Expression:
     value, field = args
     if not isinstance(field, Literal) or not isinstance(field.value, str):
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     if value.type.name != "STRUCT":
-        raise BindingProblem(
-            f"{value} is {value.type} and has no field {field.value}", hint="a STRUCT has fields", position=position
-        )
+        raise BindingProblem(f"{value} is {value.type} and has no field {field.value}", hint="a STRUCT has fields")
     names = [part for part, _ in value.type.parts]
     found = next((part for part in names if part == field.value), None)
     found = found or next((part for part in names if part.lower() == field.value.lower()), None)
     if found is None:
         raise BindingProblem(
-            f"{value} has no field {field.value}",
-            detail=f"fields are {', '.join(names)}",
-            hint="write one of them",
-            position=position,
+            f"{value} has no field {field.value}", detail=f"fields are {', '.join(names)}", hint="write one of them"
         )
     return Call(name, (value, Literal(found, STRING)), dict(value.type.parts)[found])
 
 
-def array_element(name: str, args: Args, position: Position | None) -> Expression:
+def array_element(name: str, args: Args) -> Expression:
     value, index = args
     if value.type.name != "ARRAY" or not (index.type.is_integer or index.type == NULL):
         raise BindingProblem(
-            f"{value.type} has no element [{index.type}]",
-            hint="a[1] is the first element of an ARRAY",
-            position=position,
+            f"{value.type} has no element [{index.type}]", hint="a[1] is the first element of an ARRAY"
         )
     return Call(name, (value, convert(index, BIGINT)), value.type.element)
 
@@ -189,152 +180,150 @@ def array_element(name: str, args: Args, position: Position | None) -> Expressio
 def json_path(result: DataType) -> Rule:
     """A text of JSON, and a path that is a literal."""
 
-    def rule(name: str, args: Args, position: Position | None) -> Expression:
+    def rule(name: str, args: Args) -> Expression:
         text, path = args[0], args[1] if len(args) > 1 else Literal("$", STRING)
         if text.type not in (STRING, NULL) or not isinstance(path, Literal) or not isinstance(path.value, str):
-            raise _refuse(name, args, position, "the path is a literal: '$.a.b[0]'")
+            raise _refuse(name, args, "the path is a literal: '$.a.b[0]'")
         try:
             read_path(path.value)
         except ValueError as problem:
-            raise BindingProblem(str(problem), hint="paths are written '$.a.b[0]'", position=position) from problem
+            raise BindingProblem(str(problem), hint="paths are written '$.a.b[0]'") from problem
         return Call(name, (convert(text, STRING), path) if name != "json_valid" else (convert(text, STRING),), result)
 
     return rule
 
 
-def array_size(name: str, args: Args, position: Position | None) -> Expression:
+def array_size(name: str, args: Args) -> Expression:
     if args[0].type.name != "ARRAY":
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     return Call(name, args, BIGINT)
 
 
-def comparison(name: str, args: Args, position: Position | None) -> Expression:
-    _refuse_nested(name, args, position)
-    kind = meet(args, name.upper(), position)
+def comparison(name: str, args: Args) -> Expression:
+    _refuse_nested(name, args)
+    kind = meet(args, name.upper())
     if kind == NULL:
         kind = INT
-    return Call(name, tuple(one for a in args for one in _converted(a, kind, position)), BOOLEAN)
+    return Call(name, tuple(one for a in args for one in _converted(a, kind)), BOOLEAN)
 
 
-def _converted(a: Expression, kind: DataType, position: Position | None) -> tuple[Expression, ...]:
+def _converted(a: Expression, kind: DataType) -> tuple[Expression, ...]:
     """The argument in its new type; a long list stays one if all its values are values of that type."""
     if not isinstance(a, Literals):
-        return (convert(a, kind, position),)
+        return (convert(a, kind),)
     if a.type == kind or (a.type.is_integer and kind.is_integer):
         return (Literals(a.value, kind),)
-    found = tuple(convert(one, kind, position) for one in a.each())
+    found = tuple(convert(one, kind) for one in a.each())
     values = tuple(one.value for one in found if isinstance(one, Literal) and one.value is not None)
     return (Literals(values, kind),) if len(values) == len(found) else found
 
 
-def logic(name: str, args: Args, position: Position | None) -> Expression:
-    return Call(name, tuple(_condition(name, a, position) for a in args), BOOLEAN)
+def logic(name: str, args: Args) -> Expression:
+    return Call(name, tuple(_condition(name, a) for a in args), BOOLEAN)
 
 
-def _condition(name: str, a: Expression, position: Position | None) -> Expression:
+def _condition(name: str, a: Expression) -> Expression:
     if a.type in (BOOLEAN, NULL) or a.type.is_number or (isinstance(a, Literal) and a.type == STRING):
-        return convert(a, BOOLEAN, position)
-    raise BindingProblem(
-        f"{name.upper()} needs a condition, not {a.type}", hint="compare it with something", position=position
-    )
+        return convert(a, BOOLEAN)
+    raise BindingProblem(f"{name.upper()} needs a condition, not {a.type}", hint="compare it with something")
 
 
-def null_test(name: str, args: Args, position: Position | None) -> Expression:
+def null_test(name: str, args: Args) -> Expression:
     return Call(name, args, BOOLEAN)
 
 
-def text_match(name: str, args: Args, position: Position | None) -> Expression:
+def text_match(name: str, args: Args) -> Expression:
     if any(a.type not in (STRING, NULL) for a in args):
-        raise _refuse(name, args, position, f"{name.upper()} compares texts; CAST(… AS STRING) gives one")
+        raise _refuse(name, args, f"{name.upper()} compares texts; CAST(… AS STRING) gives one")
     return Call(name, tuple(convert(a, STRING) for a in args), BOOLEAN)
 
 
-def choice(name: str, args: Args, position: Position | None) -> Expression:
+def choice(name: str, args: Args) -> Expression:
     if len(args) % 2 == 0:
         args = (*args, Literal(None, NULL))
     values = (*args[1::2], args[-1])
-    kind = meet(values, "CASE", position)
+    kind = meet(values, "CASE")
     parts: list[Expression] = []
     for condition, value in zip(args[0:-1:2], args[1:-1:2], strict=True):
-        parts += [_condition("when", condition, position), convert(value, kind, position)]
-    return Call(name, (*parts, convert(args[-1], kind, position)), kind)
+        parts += [_condition("when", condition), convert(value, kind)]
+    return Call(name, (*parts, convert(args[-1], kind)), kind)
 
 
-def same_type(name: str, args: Args, position: Position | None) -> Expression:
+def same_type(name: str, args: Args) -> Expression:
     if name != "coalesce":
-        _refuse_nested(name, args, position)
-    kind = meet(args, name, position)
+        _refuse_nested(name, args)
+    kind = meet(args, name)
     if len(args) == 1:
         return args[0]
-    return Call(name, tuple(convert(a, kind, position) for a in args), kind)
+    return Call(name, tuple(convert(a, kind) for a in args), kind)
 
 
-def nullif(name: str, args: Args, position: Position | None) -> Expression:
+def nullif(name: str, args: Args) -> Expression:
     a = args[0]
-    return Call("case", (comparison("=", args, position), Literal(None, a.type), a), a.type)
+    return Call("case", (comparison("=", args), Literal(None, a.type), a), a.type)
 
 
-def join_texts(name: str, args: Args, position: Position | None) -> Expression:
-    _refuse_nested(name, args, position)
+def join_texts(name: str, args: Args) -> Expression:
+    _refuse_nested(name, args)
     if any(a.type == INTERVAL for a in args):
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     return Call(name, tuple(convert(a, STRING) for a in args), STRING)
 
 
 # Numbers
 
 
-def keeps_type(name: str, args: Args, position: Position | None) -> Expression:
+def keeps_type(name: str, args: Args) -> Expression:
     a = convert(args[0], BIGINT) if args[0].type == NULL else args[0]
     if not a.type.is_number:
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     return Call(name, (a,), a.type)
 
 
-def to_whole(name: str, args: Args, position: Position | None) -> Expression:
+def to_whole(name: str, args: Args) -> Expression:
     (a,) = args
     if a.type.name == "DECIMAL":
         return Call(name, args, decimal(a.type.precision, 0))
-    return to_double(name, args, position)
+    return to_double(name, args)
 
 
-def rounded(name: str, args: Args, position: Position | None) -> Expression:
+def rounded(name: str, args: Args) -> Expression:
     a = convert(args[0], BIGINT) if args[0].type == NULL else args[0]
     if not a.type.is_number or (len(args) == 2 and args[1].type not in (INT, NULL)):
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     if a.type.name != "DECIMAL":
         return Call(name, (a, *(convert(x, INT) for x in args[1:])), a.type)
     digits = args[1] if len(args) == 2 else Literal(0, INT)
     if not isinstance(digits, Literal) or not isinstance(digits.value, int):
-        raise _refuse(name, args, position, "for a DECIMAL the number of digits has to be a literal")
+        raise _refuse(name, args, "for a DECIMAL the number of digits has to be a literal")
     return Call(name, (a, digits), decimal(a.type.precision, max(0, min(a.type.scale, digits.value))))
 
 
-def to_double(name: str, args: Args, position: Position | None) -> Expression:
+def to_double(name: str, args: Args) -> Expression:
     if any(not (a.type.is_number or a.type == NULL) for a in args):
-        raise _refuse(name, args, position)
+        raise _refuse(name, args)
     return Call(name, tuple(convert(a, DOUBLE) for a in args), DOUBLE)
 
 
-def signum(name: str, args: Args, position: Position | None) -> Expression:
-    call = keeps_type(name, args, position)
+def signum(name: str, args: Args) -> Expression:
+    call = keeps_type(name, args)
     return Call(name, call.args, INT) if isinstance(call, Call) else call
 
 
-def float_test(name: str, args: Args, position: Position | None) -> Expression:
-    call = to_double(name, args, position)
+def float_test(name: str, args: Args) -> Expression:
+    call = to_double(name, args)
     return Call(name, call.args, BOOLEAN) if isinstance(call, Call) else call
 
 
-def modulo(name: str, args: Args, position: Position | None) -> Expression:
-    return arithmetic("%", args, position)
+def modulo(name: str, args: Args) -> Expression:
+    return arithmetic("%", args)
 
 
 # Texts and times: a list of argument types, and a result
 
 
 def takes(result: DataType, *kinds: DataType) -> Rule:
-    def rule(name: str, args: Args, position: Position | None) -> Expression:
+    def rule(name: str, args: Args) -> Expression:
         converted = []
         for a, kind in zip(args, kinds, strict=False):
             widens = (
@@ -344,70 +333,68 @@ def takes(result: DataType, *kinds: DataType) -> Rule:
                 or (kind == TIMESTAMP and a.type == DATE)
             )
             if not widens and not (kind != STRING and isinstance(a, Literal) and a.type == STRING):
-                raise _refuse(name, args, position)
-            converted.append(convert(a, kind, position))
+                raise _refuse(name, args)
+            converted.append(convert(a, kind))
         return Call(name, tuple(converted), result)
 
     return rule
 
 
-def _unit(name: str, arg: Expression, parts: dict[str, tuple[str, ...]], position: Position | None) -> Literal:
+def _unit(name: str, arg: Expression, parts: dict[str, tuple[str, ...]]) -> Literal:
     found = _one_of(arg.value, parts) if isinstance(arg, Literal) and isinstance(arg.value, str) else None
     if found is None:
-        raise BindingProblem(
-            f"{name} does not know the unit {arg}", hint=f"a literal, one of {', '.join(parts)}", position=position
-        )
+        raise BindingProblem(f"{name} does not know the unit {arg}", hint=f"a literal, one of {', '.join(parts)}")
     return Literal(found, STRING)
 
 
-def date_trunc(name: str, args: Args, position: Position | None) -> Expression:
-    return Call(name, (_unit(name, args[0], TRUNC_PARTS, position), _timestamp(name, args, 1, position)), TIMESTAMP)
+def date_trunc(name: str, args: Args) -> Expression:
+    return Call(name, (_unit(name, args[0], TRUNC_PARTS), _timestamp(name, args, 1)), TIMESTAMP)
 
 
-def tumble_start(name: str, args: Args, position: Position | None) -> Expression:
+def tumble_start(name: str, args: Args) -> Expression:
     for span in args[1:]:
         if not (isinstance(span, Literal) and span.type == INTERVAL):
-            raise _refuse(name, args, position)
+            raise _refuse(name, args)
     if not isinstance(args[1], Literal) or not isinstance(args[1].value, int) or args[1].value < 1:
-        raise BindingProblem(f"{name} takes a span longer than zero", position=position)
-    return Call(name, (_timestamp(name, args, 0, position), *args[1:]), TIMESTAMP)
+        raise BindingProblem(f"{name} takes a span longer than zero")
+    return Call(name, (_timestamp(name, args, 0), *args[1:]), TIMESTAMP)
 
 
-def date_part(name: str, args: Args, position: Position | None) -> Expression:
-    unit = _unit(name, args[0], DATE_PARTS, position)
+def date_part(name: str, args: Args) -> Expression:
+    unit = _unit(name, args[0], DATE_PARTS)
     if unit.value == "epoch":
-        return seconds_since("epoch", args[1:], position)
-    return Call(name, (unit, _timestamp(name, args, 1, position)), BIGINT)
+        return seconds_since("epoch", args[1:])
+    return Call(name, (unit, _timestamp(name, args, 1)), BIGINT)
 
 
-def named_part(name: str, args: Args, position: Position | None) -> Expression:
+def named_part(name: str, args: Args) -> Expression:
     found = _one_of(name, DATE_PARTS)
-    return Call("date_part", (Literal(found, STRING), _timestamp(name, args, 0, position)), BIGINT)
+    return Call("date_part", (Literal(found, STRING), _timestamp(name, args, 0)), BIGINT)
 
 
-def date_diff(name: str, args: Args, position: Position | None) -> Expression:
-    times = (_timestamp(name, args, index, position) for index in (1, 2))
-    return Call(name, (_unit(name, args[0], TRUNC_PARTS, position), *times), BIGINT)
+def date_diff(name: str, args: Args) -> Expression:
+    times = (_timestamp(name, args, index) for index in (1, 2))
+    return Call(name, (_unit(name, args[0], TRUNC_PARTS), *times), BIGINT)
 
 
-def seconds_since(name: str, args: Args, position: Position | None) -> Expression:
+def seconds_since(name: str, args: Args) -> Expression:
     if args[0].type == INTERVAL:
         return Call(name, args, DOUBLE)
-    return Call(name, (_timestamp(name, args, 0, position),), DOUBLE)
+    return Call(name, (_timestamp(name, args, 0),), DOUBLE)
 
 
-def milliseconds_since(name: str, args: Args, position: Position | None) -> Expression:
+def milliseconds_since(name: str, args: Args) -> Expression:
     if args[0].type.is_integer:
         return Call("make_timestamp_ms", (convert(args[0], BIGINT),), TIMESTAMP)
-    return Call(name, (args[0] if args[0].type == INTERVAL else _timestamp(name, args, 0, position),), BIGINT)
+    return Call(name, (args[0] if args[0].type == INTERVAL else _timestamp(name, args, 0),), BIGINT)
 
 
-def microseconds_since(name: str, args: Args, position: Position | None) -> Expression:
-    return Call(name, (args[0] if args[0].type == INTERVAL else _timestamp(name, args, 0, position),), BIGINT)
+def microseconds_since(name: str, args: Args) -> Expression:
+    return Call(name, (args[0] if args[0].type == INTERVAL else _timestamp(name, args, 0),), BIGINT)
 
 
-def _timestamp(name: str, args: Args, index: int, position: Position | None) -> Expression:
+def _timestamp(name: str, args: Args, index: int) -> Expression:
     a = args[index]
     if a.type.is_temporal or a.type == NULL or (isinstance(a, Literal) and a.type == STRING):
-        return convert(a, TIMESTAMP, position)
-    raise _refuse(name, args, position)
+        return convert(a, TIMESTAMP)
+    raise _refuse(name, args)
