@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -162,6 +163,16 @@ class Catalog:
         if isinstance(entry, Stream):
             self.next_position = max(self.next_position, entry.position) + 1
 
+    @contextmanager
+    def with_names(self, local: dict[str, Stream | Table], unfinished: frozenset[str]) -> Iterator[None]:
+        """Within, `local` and `unfinished` are these; afterwards they are what they were."""
+        before = self.local, self.unfinished
+        self.local, self.unfinished = local, unfinished
+        try:
+            yield
+        finally:
+            self.local, self.unfinished = before
+
     def defer_query(self, name: str, bind: Callable[[], BoundQuery], certain: bool) -> None:
         """Add a query that `bind` binds when something first reads it. If the catalog has a query of that name, nothing
         is added.
@@ -176,12 +187,8 @@ class Catalog:
 
         def bound() -> BoundQuery:
             # The statement that is being bound may have names of its own, which this query cannot read.
-            local, self.local = self.local, {}
-            unfinished, self.unfinished = self.unfinished, frozenset()
-            try:
+            with self.with_names({}, frozenset()):
                 return bind()
-            finally:
-                self.local, self.unfinished = local, unfinished
 
         self._spelling["query"][name.lower()] = name
         self.queries.defer(name, bound, certain)

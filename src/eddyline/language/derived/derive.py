@@ -9,17 +9,17 @@ Answer   `bind_body` binds a query with everything inside of it: each subquery b
              ─►  maker _q-1: SELECT … FROM bids  ─►  stream _q-1  ─►  q: SELECT … FROM _q-1 b
 
 Limits   A maker's results are final: a select, a join, a pattern, or an aggregate with EMIT ON CLOSE. A changelog is
-         refused. A query cannot read itself, for a name is known only after its body.
+         refused. A query cannot read itself: FROM may name a query only after its body has been bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eddyline.errors import BindingProblem, Position
+from eddyline.errors import BindingProblem, located
 from eddyline.language.binding.bind import bind_query
 from eddyline.language.binding.bind_event import bind_event
 from eddyline.language.catalog import Catalog
@@ -30,11 +30,11 @@ from eddyline.language.derived.unnest import Unnesting
 from eddyline.language.syntax import Body, CreateDerived, Event, FromEntry, Item, Select, Star, Union
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.expressions.expression import Expression
-from eddyline.model.query import BoundQuery, UnnestedTable
+from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference, UnnestedTable
 from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream, Table
 from eddyline.settings import Settings
 
-#: Queries of a form of their own -> what binds them.
+#: Bodies that are neither SELECT nor UNION ALL -> what binds them.
 _BINDERS: dict[type[Body], Callable[[str, Any, Settings, Catalog], BoundQuery]] = {
     Event: bind_event,
 }
@@ -42,7 +42,7 @@ _BINDERS: dict[type[Body], Callable[[str, Any, Settings, Catalog], BoundQuery]] 
 
 def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:
     """The query of a body, with its makers."""
-    found = _Derivation(name, settings, catalog)
+    found = Derivation(name, settings, catalog)
     query = found.with_tables(found.query(name, body))
     return replace(query, makers=tuple(map(found.with_tables, found.makers)), text=body.text)
 
@@ -52,12 +52,13 @@ def bind_derived(
 ) -> tuple[Stream, tuple[BoundQuery, ...]]:
     """The stream that CREATE STREAM … AS declares, and the queries that make it; neither is in the catalog yet."""
     catalog.check_free("stream", statement.name)
-    found = _Derivation(statement.name, settings, catalog)
+    found = Derivation(statement.name, settings, catalog)
     parts = statement.body.parts if isinstance(statement.body, Union) else (statement.body,)
     named = statement.body.named if isinstance(statement.body, Union) else ()
-    with _unfinished(catalog, [statement.name]), found.names(named):
-        stream = found.stream(statement.name, parts, statement.position, _sequence(statement))
-    # The outermost makers are the stream's own queries. The makers of their subqueries are created and dropped with the
+    sequence = next((str(o.value) for o in statement.options if o.name == "sequence"), None)
+    with found.unfinished([statement.name]), found.names(named):
+        stream = found.stream(statement.name, parts, sequence)
+    # The makers that feed the stream are its own queries. Those of their subqueries are created and dropped with the
     # first of them.
     makers = [found.with_tables(maker) for maker in found.makers]
     own = [maker for maker in makers if maker.feeds is stream]
@@ -65,85 +66,92 @@ def bind_derived(
     return stream, (replace(own[0], makers=inner, text=statement.body.text), *own[1:])
 
 
-@contextmanager
-def _unfinished(catalog: Catalog, names: Sequence[str]) -> Iterator[None]:
-    """Within, no query can read a stream under these names."""
-    before = catalog.unfinished
-    catalog.unfinished = before | {name.lower() for name in names}
-    try:
-        yield
-    finally:
-        catalog.unfinished = before
-
-
 @dataclass
-class _Derivation:
-    """One statement: what it derives on the way."""
+class Derivation:
+    """The derived streams of one statement, and the queries that make them.
 
+    Queries of the statement can read what `know` has added to the names of the catalog; the end of `names` removes it.
+    """
+
+    #: The name of the statement's query or stream, which begins the names of its makers.
     owner: str
     settings: Settings
     catalog: Catalog
     makers: list[BoundQuery] = field(default_factory=list)
-    #: Tables whose arrays UNNEST takes apart.
+    #: Tables with one row per element of arrays of other tables.
     unnested: list[UnnestedTable] = field(default_factory=list)
     count: int = 0
 
     def with_tables(self, query: BoundQuery) -> BoundQuery:
-        """The query with the tables that it reads and only this statement knows."""
+        """The query, with the unnested tables of the statement if it reads one of them."""
         read = {reference.source for reference in query.references}
-        return (
-            replace(query, unnested=tuple(self.unnested))
-            if any(table.name in read for table in self.unnested)
-            else query
-        )
+        if not any(table.name in read for table in self.unnested):
+            return query
+        return replace(query, unnested=tuple(self.unnested))
+
+    @contextmanager
+    def unfinished(self, names: Iterable[str]) -> Iterator[None]:
+        """Within, no query can read a stream under these names."""
+        unfinished = self.catalog.unfinished | {name.lower() for name in names}
+        with self.catalog.with_names(self.catalog.local, unfinished):
+            yield
 
     @contextmanager
     def names(self, named: Sequence[tuple[str, Body]]) -> Iterator[None]:
-        """Within, FROM may name the queries of a WITH; each of them knows those before it."""
-        before = self.catalog.local
-        try:
+        """Within, FROM may name the queries of a WITH. Each of them may name those before it."""
+        with self.catalog.with_names(self.catalog.local, self.catalog.unfinished):
             for at, (name, body) in enumerate(named):
-                with _unfinished(self.catalog, [later for later, _ in named[at:]]):
-                    self.catalog.local = {**self.catalog.local, name.lower(): self.derived(body)}
+                with self.unfinished(later for later, _ in named[at:]):
+                    stream = self.derived(body)
+                self.know(stream, name)
             yield
-        finally:
-            self.catalog.local = before
+
+    def know(self, relation: Stream | Table, name: str | None = None) -> None:
+        """From now on FROM may name this stream or table, under its name or another one."""
+        self.catalog.local = {**self.catalog.local, (name or relation.name).lower(): relation}
 
     def query(self, name: str, body: Body) -> BoundQuery:
+        """The bound query of a body, whose makers join those of the statement."""
         if isinstance(body, Event):
             return _BINDERS[Event](name, body, self.settings, self.catalog)
-        if isinstance(body, Union):
-            with self.names(body.named):
-                whole = self.derived(body)
-            select = Select((Item(Star()),), (FromEntry(whole.name, "all"),), text=body.text, position=body.position)
-            with self._known({whole.name.lower(): whole}):
-                return bind_query(name, select, self.settings, self.catalog)
         with self.names(body.named):
-            sources = []
-            plain, changes = latest_sources(self, body)
-            known = {stream.name.lower(): stream for stream in changes}
-            for source in plain:
-                if source.query is not None:
-                    stream = self.derived(source.query)
-                    known[stream.name.lower()] = stream
-                    source = replace(source, name=stream.name, query=None)
-                sources.append(source)
-            with self._known(known):
-                select = replace(body, sources=tuple(sources), named=())
-                if any(source.unnest is not None for source in sources):
-                    select = Unnesting(self.catalog, self._unnested, self._unnested_table).without(select)
-                if has_outer(select):
-                    refuse_changing(select, self.catalog)
-                    return bind_outer(self, name, select)
+            if isinstance(body, Union):
+                whole = self.derived(body)
+                self.know(whole)
+                item, source = Item(Star()), FromEntry(whole.name, "all")
+                select = Select((item,), (source,), text=body.text, position=body.position)
                 return bind_query(name, select, self.settings, self.catalog)
+            sources = tuple(map(self.plain_source, latest_sources(self, body)))
+            select = replace(body, sources=sources, named=())
+            if any(source.unnest is not None for source in sources):
+                select = Unnesting(self.catalog, self._unnested, self._unnested_table).without(select)
+            if has_outer(select):
+                refuse_changing(select, self.catalog)
+                return bind_outer(self, name, select)
+            return bind_query(name, select, self.settings, self.catalog)
 
     def plain_source(self, source: FromEntry) -> FromEntry:
-        """The source with the name of its stream in the place of a subquery; the name is known from then on."""
+        """The source with the name of a derived stream in the place of its subquery, if it has one."""
         if source.query is None:
             return source
         stream = self.derived(source.query)
-        self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
+        self.know(stream)
         return replace(source, name=stream.name, query=None)
+
+    def add_maker(
+        self,
+        name: str,
+        references: Iterable[Reference],
+        where: Iterable[Expression],
+        outputs: Iterable[OutputColumn],
+        stream: Stream,
+        text: str,
+        keeping: Keeping | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """Add a query whose results are rows of a derived stream; `text` is the statement as written."""
+        query = BoundQuery(name, tuple(references), tuple(where), tuple(outputs), settings=settings or self.settings)
+        self.makers.append(replace(query, text=text, feeds=stream, keeping=keeping))
 
     def next_name(self) -> str:
         """A name that no user can give."""
@@ -163,7 +171,7 @@ class _Derivation:
         return self.catalog.next_position - 1
 
     def _unnested(self, body: Select, change: Callable[[Stream], Stream]) -> Stream:
-        """The derived stream of a subquery, changed; the names of the statement know it from now on."""
+        """The derived stream of a subquery, after `change`; FROM may name it from now on."""
         settings = self.settings
         # The setting `plan` may name a tree over the references of the query, which are not those of this subquery.
         self.settings = replace(settings, plan="auto")
@@ -171,42 +179,32 @@ class _Derivation:
         self.settings = settings
         stream = change(made)
         self.makers = [replace(maker, feeds=stream) if maker.feeds is made else maker for maker in self.makers]
-        self.catalog.local = {**self.catalog.local, stream.name.lower(): stream}
+        self.know(stream)
         return stream
 
     def _unnested_table(self, table: Table, array: Expression, element: Column) -> Table:
-        """A table with one row per element, which the names of the statement know from now on."""
+        """A table with one row per element, which FROM may name from now on."""
         made = Table(self.next_name(), Schema((*table.schema.columns, element)))
         self.unnested.append(UnnestedTable(made.name, table.name, array, made.schema))
-        self.catalog.local = {**self.catalog.local, made.name.lower(): made}
+        self.know(made)
         return made
-
-    @contextmanager
-    def _known(self, streams: Mapping[str, Stream]) -> Iterator[None]:
-        before = self.catalog.local
-        self.catalog.local = {**before, **streams}
-        try:
-            yield
-        finally:
-            self.catalog.local = before
 
     def derived(self, body: Body) -> Stream:
         """The stream of a subquery, which has a name that no user can give."""
         name = self.next_name()
         if isinstance(body, Union):
             with self.names(body.named):
-                return self.stream(name, body.parts, body.position)
-        return self.stream(name, (body,), body.position)
+                return self.stream(name, body.parts)
+        return self.stream(name, (body,))
 
-    def stream(
-        self, name: str, parts: Sequence[Body], position: Position | None, sequence: str | None = None
-    ) -> Stream:
+    def stream(self, name: str, parts: Sequence[Body], sequence: str | None = None) -> Stream:
+        """The derived stream that the results of these bodies make; `sequence` orders its rows of equal time."""
         plain = name if name.startswith("_") else f"_{name}"
         names = [plain] if len(parts) == 1 else [f"{plain}.{at + 1}" for at in range(len(parts))]
         queries = [self.query(of_part, part) for of_part, part in zip(names, parts, strict=True)]
         for query, part in zip(queries, parts, strict=True):
-            _check_final(query, part.position)
-            _check_columns(query, queries[0], part.position)
+            with located(part.position):
+                _check_maker(query, queries[0])
         columns = [Column(o.name, o.type) for o in queries[0].outputs]
         stream = Stream(
             name=name,
@@ -223,15 +221,15 @@ class _Derivation:
         return stream
 
     def _is_selection(self, query: BoundQuery) -> bool:
-        """Whether a query passes on rows of one stream, whose order they keep."""
+        """Whether the results of a query are rows of one stream, in their order."""
         if query.is_aggregate or query.ranking is not None or query.pattern is not None or len(query.references) != 1:
             return False
         source = self._source(query.references[0].source)
         return isinstance(source, Stream) and source.ordered
 
     def _may_finish(self, query: BoundQuery) -> bool:
-        """Whether values of a query's outputs may be finished: over one derived stream only if that stream has
-        punctuations. Streams of outer joins have none."""
+        """Whether a query may find values of its outputs finished. One over a single derived stream does so only if that
+        stream has punctuations; those of outer joins have none."""
         sources = [self._source(reference.source) for reference in query.streams]
         return (
             len(sources) != 1
@@ -245,28 +243,17 @@ class _Derivation:
         return inner[name] if name in inner else self.catalog.relation(name)
 
 
-def _sequence(statement: CreateDerived) -> str | None:
-    """The column that orders rows of equal time, where WITH names one."""
-    found = next((o for o in statement.options if o.name == "sequence"), None)
-    return None if found is None else str(found.value)
-
-
-def _check_final(query: BoundQuery, position: Position | None) -> None:
+def _check_maker(query: BoundQuery, first: BoundQuery) -> None:
+    """Refuse a maker whose results change, or are of other types than those of the first maker of its stream."""
     if query.is_changelog:
         raise BindingProblem(
             "a changelog cannot be read by another query",
             detail=f"EMIT {query.emit} changes results that it has given",
             hint="add EMIT ON CLOSE and a group window, such as GROUP BY TUMBLE(ts, '10 seconds'), whose results are final; "
             "or join the table of an EMIT EVERY query: s JOIN LATEST q ON …",
-            position=position,
         )
-
-
-def _check_columns(query: BoundQuery, first: BoundQuery, position: Position | None) -> None:
-    if [o.type for o in query.outputs] != [o.type for o in first.outputs]:
-        raise BindingProblem(
-            "the parts of UNION ALL have different columns",
-            detail=f"{', '.join(str(o.type) for o in first.outputs)} and {', '.join(str(o.type) for o in query.outputs)}",
-            hint="CAST them to one type",
-            position=position,
-        )
+    types, others = ([o.type for o in one.outputs] for one in (first, query))
+    if types != others:
+        detail = f"{', '.join(map(str, types))} and {', '.join(map(str, others))}"
+        hint = "CAST them to one type"
+        raise BindingProblem("the parts of UNION ALL have different columns", detail=detail, hint=hint)

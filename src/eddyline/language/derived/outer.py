@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.errors import BindingProblem, Position, Unsupported, located
 from eddyline.language.binding.bind import bind_query, entries_of
 from eddyline.language.binding.expressions import Clause, bind_condition
 from eddyline.language.binding.scope import Scope, ScopeEntry
-from eddyline.language.derived.derivation import Derivation
 from eddyline.language.derived.outer_kinds import Joins, OuterBranch, closes
 from eddyline.language.derived.outer_live import LiveJoins
 from eddyline.language.derived.outer_trees import Tree
@@ -47,10 +47,12 @@ from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
 from eddyline.model.schema import PART, Column, Stream
 from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded
 
+if TYPE_CHECKING:
+    from eddyline.language.derived.derive import Derivation
+
 OUTER = ("LEFT", "RIGHT", "FULL")
 _SUBQUERY = "put it into a subquery: FROM (SELECT … LEFT JOIN …) x GROUP BY TUMBLE(_ts, '10 seconds')"
 _ORDERED = "count, or give the results an order: CREATE STREAM x WITH (sequence = 'column') AS SELECT … LEFT JOIN …"
-
 _RANKED = "put it into a subquery: FROM (SELECT … LEFT JOIN …) x [RANGE 1 MINUTE] QUALIFY …"
 
 
@@ -59,35 +61,33 @@ def has_outer(select: Select) -> bool:
 
 
 def bind_outer(derivation: Derivation, name: str, select: Select) -> BoundQuery:
-    """The query that reads what its joins make."""
+    """The query over the streams that its outer joins and EXISTS make."""
+    with located(select.position):
+        return _bound(derivation, name, select)
+
+
+def _bound(derivation: Derivation, name: str, select: Select) -> BoundQuery:
     flat = replace(select, sources=tuple(replace(s, join=",", on=None) for s in select.sources), exists=())
     bound = bind_query(name, flat, derivation.settings, derivation.catalog)
-    stages = _Stages(
-        derivation, name, select, bound, Scope(entries_of(flat, derivation.catalog), derivation.catalog.function)
-    )
+    scope = Scope(entries_of(flat, derivation.catalog), derivation.catalog.function)
+    stages = _Stages(derivation, select, bound, scope)
     if bound.followed:
-        raise Unsupported(
-            "LAG, FIRST_VALUE and LAST_VALUE over an outer join or EXISTS are not supported",
-            hint=_RANKED,
-            position=select.position,
-        )
+        message = "LAG, FIRST_VALUE and LAST_VALUE over an outer join or EXISTS are not supported"
+        raise Unsupported(message, hint=_RANKED)
     if not bound.is_aggregate and bound.ranking is None:
         return stages.query()
     ordered = [a.function for e in stages.above for a in walk(e) if isinstance(a, Aggregate) and a.function in IN_ORDER]
     if ordered or (bound.ranking is not None and not bound.is_aggregate):
-        raise Unsupported(
-            f"{ordered[0].upper()} over an outer join or EXISTS is not supported" if ordered
-            else "QUALIFY and LIMIT over rows of an outer join or EXISTS are not supported",
-            detail="rows of equal time have no order among them",
-            hint=_ORDERED if ordered else _RANKED,
-            position=select.position,
-        )  # fmt: skip
+        message, hint = "QUALIFY and LIMIT over rows of an outer join or EXISTS are not supported", _RANKED
+        if ordered:
+            message, hint = f"{ordered[0].upper()} over an outer join or EXISTS is not supported", _ORDERED
+        raise Unsupported(message, detail="rows of equal time have no order among them", hint=hint)
     return stages.closed() if bound.emit.kind == "close" or bound.group_window is not None else stages.live()
 
 
 @dataclass
 class _Operand:
-    """What has been joined so far: plain references, or one derived stream in which columns have other names."""
+    """What has been joined so far: references of FROM, or one derived stream in which columns have other names."""
 
     references: tuple[Reference, ...]
     where: tuple[Expression, ...] = ()
@@ -100,20 +100,21 @@ class _Operand:
 
 
 class _Stages:
-    def __init__(self, derivation: Derivation, name: str, select: Select, bound: BoundQuery, scope: Scope) -> None:
+    """The joins and tests of one SELECT, worked off one after the other."""
+
+    def __init__(self, derivation: Derivation, select: Select, bound: BoundQuery, scope: Scope) -> None:
         self.derivation = derivation
-        self.name = name
         self.select = select
         self.bound = bound
         self.scope = scope
         self.where = list(bound.where)
-        #: Groups wait for the end of a bucket: all results are certain by time.
+        #: Whether each result has to be certain by time, for groups that end with a bucket of time.
         self.by_time = False
         self.conditions = [self._on(place, source) for place, source in enumerate(select.sources)]
         self.tests = [(one, *self._inner(one)) for one in select.exists]
         read = [*self.above, *bound.where, *(c for on in self.conditions for c in on)]
         read += [c for _, _, conditions in self.tests for c in conditions]
-        #: The columns that the query reads of anything.
+        #: The columns that the query reads anywhere.
         self.read = frozenset[ColumnKey]().union(*(columns_of(e) for e in read))
 
     @property
@@ -129,11 +130,8 @@ class _Stages:
         """An aggregate of the outer join of the rows that are live."""
         entries = self.scope.entries
         if entries[0].reference.is_table:
-            raise Unsupported(
-                "an aggregate of an outer join whose FROM begins with a table is not supported",
-                hint="begin FROM with a stream",
-                position=self.select.position,
-            )
+            message = "an aggregate of an outer join whose FROM begins with a table is not supported"
+            raise Unsupported(message, hint="begin FROM with a stream")
         joins = self._joins(range(1, len(entries)))
         every = [*entries, *(entry for _, entry, _ in self.tests)]
         times = {e.alias: e.relation.time for e in every if isinstance(e.relation, Stream)}
@@ -148,19 +146,17 @@ class _Stages:
     def closed(self) -> BoundQuery:
         """An aggregate that counts what the joins give, and closes by a bucket of a reference that every result has."""
         joins = [source.join for source in self.select.sources]
-        moving = [
-            e for e in (*self.scope.entries, *(entry for _, entry, _ in self.tests)) if isinstance(e.relation, Stream)
-        ]
+        every = [*self.scope.entries, *(entry for _, entry, _ in self.tests)]
+        moving = [entry for entry in every if isinstance(entry.relation, Stream)]
         spans = [e.reference.window.micros for e in moving if isinstance(e.reference.window, Range)]
-        # Among several streams what is certain of a row may be so after another row has come, which is in its window.
+        # With three streams and more, a result may become certain only when the window of a further row has ended.
         more = max(spans, default=0) if len(moving) > 2 else 0
         delays = []
         for place, entry in enumerate(self.scope.entries):
             window = entry.reference.window
-            there = joins[place] not in ("LEFT", "FULL") and not any(
-                join in ("RIGHT", "FULL") for join in joins[place + 1 :]
-            )
-            if there and isinstance(entry.relation, Stream) and (isinstance(window, Range | Now) or len(moving) == 1):
+            later = joins[place + 1 :]
+            is_kept = joins[place] not in ("LEFT", "FULL") and "RIGHT" not in later and "FULL" not in later
+            if is_kept and isinstance(entry.relation, Stream) and (isinstance(window, Range | Now) or len(moving) == 1):
                 span = window.micros if isinstance(window, Range) and len(moving) > 1 else 0
                 delays.append((entry.alias, entry.relation.time, span + more))
         buckets = [t.column for key in self.bound.group_by if (t := trend_of(key)) is not None]
@@ -169,7 +165,6 @@ class _Stages:
                 "the groups of this outer join are never complete",
                 detail="the time bucket is one of a stream that has a row in every result, and a window by time",
                 hint=_SUBQUERY,
-                position=self.select.position,
             )
         self.by_time = True
         return replace(self.query(), delays=tuple((f"{alias}.{time}", span) for alias, time, span in delays))
@@ -220,24 +215,16 @@ class _Stages:
         return Joins(entries[0].reference, branches, tests)
 
     def _read_columns(self, entries: Iterable[ScopeEntry]) -> list[ColumnRef]:
-        """The columns that are read, in the order of FROM; there is one."""
+        """The columns that the query reads of these entries, in the order of FROM; at least one."""
         mine = list(entries)
-        columns = [
-            ColumnRef(e.alias, c.name, c.type)
-            for e in mine
-            for c in e.relation.schema.columns
-            if (e.alias, c.name) in self.read
-        ]
-        return columns or [mine[0].columns()[0]]
+        columns = [ColumnRef(e.alias, c.name, c.type) for e in mine for c in e.relation.schema.columns]
+        return [c for c in columns if (c.ref, c.column) in self.read] or [mine[0].columns()[0]]
 
     def _tree(self, places: list[int]) -> _Operand:
         """Three streams and more, or tests beside streams."""
         entries = self.scope.entries
-        late = [
-            p
-            for p in places
-            if any(refs_of(c) & {e.alias for e in entries if e.reference.is_table} for c in self.conditions[p])
-        ]
+        tables = {e.alias for e in entries if e.reference.is_table}
+        late = [p for p in places if any(refs_of(c) & tables for c in self.conditions[p])]
         if late:
             raise Unsupported(
                 f"ON of stream {entries[late[0]].alias} reads a table",
@@ -268,11 +255,8 @@ class _Stages:
         """The conditions of ON, which may name the sources before it and the one that it joins."""
         if source.on is None:
             return ()
-        return conjuncts(
-            bind_condition(
-                source.on, Clause("ON", Scope(self.scope.entries[: place + 1], self.derivation.catalog.function))
-            )
-        )
+        scope = Scope(self.scope.entries[: place + 1], self.derivation.catalog.function)
+        return conjuncts(bind_condition(source.on, Clause("ON", scope)))
 
     def _inner(self, test: Exists) -> tuple[ScopeEntry, tuple[Expression, ...]]:
         """The one source of EXISTS, and its conditions."""
@@ -300,7 +284,7 @@ class _Stages:
     # -- stages
 
     def _tested(self, operand: _Operand) -> _Operand:
-        """The rows of the one stream of FROM for which EXISTS holds, before tables are joined."""
+        """The rows of the one stream of FROM for which EXISTS holds; tables are joined with them later."""
         first = operand.references[0]
         if first.is_table:
             raise Unsupported(
@@ -325,6 +309,7 @@ class _Stages:
         return operand
 
     def _joined(self, operand: _Operand, place: int) -> _Operand:
+        """The operand after it has been joined with the source at a place."""
         source, reference, on = self.select.sources[place], self.scope.entries[place].reference, self.conditions[place]
         if operand.is_made and not reference.is_table:
             raise _made_meets_stream(
@@ -382,7 +367,7 @@ class _Stages:
         kept = tuple(left.alias if side == "left" else reference.alias for side in sides)
         conditions: tuple[Expression, ...] = ()
         if len(kept) == 1 and not operand.is_made:
-            # Conditions on the kept rows alone are tested before the join.
+            # Conditions that read only the kept rows are tested before the join.
             conditions = tuple(c for c in self.where if refs_of(c) == {kept[0]})
             self.where = [c for c in self.where if c not in conditions]
         where = (*(operand.over(c) for c in on), *conditions)
@@ -398,20 +383,12 @@ class _Stages:
         return self._stage(operand.references, operand.where, self._columns(operand, None), None)
 
     def _columns(self, operand: _Operand, reference: Reference | None) -> dict[ColumnKey, Expression]:
-        """The columns that are read of what has been joined, as the operand has them."""
-        found: dict[ColumnKey, Expression] = {}
+        """The columns that the query reads of what has been joined, as the operand has them; at least one."""
         here = {r.alias for r in operand.references} | ({reference.alias} if reference is not None else set())
-        for entry in self.scope.entries:
-            for column in entry.relation.schema.columns:
-                key = (entry.alias, column.name)
-                if key in self.read and (key in operand.names or (entry.alias in here)):
-                    found[key] = operand.over(ColumnRef(entry.alias, column.name, column.type))
-        if not found:
-            # A stream has a column.
-            column = self.scope.entries[0].relation.schema.columns[0]
-            key = (self.scope.entries[0].alias, column.name)
-            found[key] = operand.over(ColumnRef(*key, column.type))
-        return found
+        columns = [ColumnRef(e.alias, c.name, c.type) for e in self.scope.entries for c in e.relation.schema.columns]
+        read = [c for c in columns if (c.ref, c.column) in self.read]
+        mine = [c for c in read if (c.ref, c.column) in operand.names or c.ref in here]
+        return {(c.ref, c.column): operand.over(c) for c in mine or columns[:1]}
 
     def _stage(
         self,
@@ -420,19 +397,14 @@ class _Stages:
         columns: Mapping[ColumnKey, Expression],
         keeping: Keeping | None,
     ) -> _Operand:
-        derivation = self.derivation
-        outputs = tuple(OutputColumn(f"{alias}.{column}", e) for (alias, column), e in columns.items())
-        stream = derivation.unordered_stream([Column(o.name, o.type) for o in outputs])
-        settings, text = derivation.settings, self.select.text
-        maker = BoundQuery(
-            stream.name, references, where, outputs, settings=settings, text=text, feeds=stream, keeping=keeping
-        )
-        derivation.makers.append(maker)
+        outputs = [OutputColumn(f"{alias}.{column}", e) for (alias, column), e in columns.items()]
+        stream = self.derivation.unordered_stream([Column(o.name, o.type) for o in outputs])
+        self.derivation.add_maker(stream.name, references, where, outputs, stream, self.select.text, keeping)
         return self._operand(stream, [ColumnRef(*key, e.type) for key, e in columns.items()])
 
 
 class _Nested(Scope):
-    """The scope of EXISTS: a name means a column of its own source before one of the query around it."""
+    """The scope of EXISTS: a name stands for a column of its own source before one of the query around it."""
 
     def __init__(self, inner: tuple[ScopeEntry, ...], around: Scope) -> None:
         super().__init__((*inner, *around.entries), around.own)

@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from eddyline.errors import Unsupported
-from eddyline.language.derived.derivation import Derivation
-from eddyline.language.derived.outer_kinds import Joins, Question
+from eddyline.language.derived.outer_kinds import Joins
 from eddyline.model.datatypes import BIGINT, TIMESTAMP
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal
 from eddyline.model.expressions.functions import resolve
-from eddyline.model.query import BoundQuery, Keeping, Living, OutputColumn, Reference, RowQuestion
+from eddyline.model.query import Keeping, Living, OutputColumn, Reference, RowQuestion
 from eddyline.model.schema import ENDS, PART, ROW, Column, Stream
 from eddyline.model.window import Now, PartitionedRows, Range, Rows
+
+if TYPE_CHECKING:
+    from eddyline.language.derived.derive import Derivation
 
 
 @dataclass
@@ -90,7 +93,12 @@ class LiveJoins:
                 )
         for question in (*self.joins.questions, *self.joins.tested):
             if question.anchor.is_table:
-                raise _about_table(question)
+                raise Unsupported(
+                    f"whether a row of table {question.anchor.alias} has a partner is not tested",
+                    detail="an aggregate of an outer join tests rows of streams",
+                    hint="compare with a column of a stream in ON",
+                    position=question.position,
+                )
 
     def _maker(
         self,
@@ -109,17 +117,7 @@ class LiveJoins:
             outputs.append(OutputColumn(f"{alias}.{ROW}", row))
         outputs += [OutputColumn(PART, Literal(part, BIGINT)), OutputColumn(ENDS, self._ends(references))]
         settings = replace(self.derivation.settings, propagate="off")
-        query = BoundQuery(
-            name,
-            tuple(references),
-            tuple(where),
-            tuple(outputs),
-            settings=settings,
-            text=self.text,
-            feeds=stream,
-            keeping=keeping,
-        )
-        self.derivation.makers.append(query)
+        self.derivation.add_maker(name, references, where, outputs, stream, self.text, keeping, settings)
 
     def _ends(self, references: Sequence[Reference]) -> Expression:
         """The last instant at which windows of time hold a combination, in microseconds; NULL: there is none."""
@@ -137,12 +135,3 @@ class LiveJoins:
         columns = [Column(f"{c.ref}.{c.column}", c.type) for c in self.columns]
         columns += [Column(f"{alias}.{ROW}", BIGINT) for alias in self.named]
         return self.derivation.unordered_stream([*columns, Column(PART, BIGINT), Column(ENDS, BIGINT)], makers)
-
-
-def _about_table(question: Question) -> Unsupported:
-    return Unsupported(
-        f"whether a row of table {question.anchor.alias} has a partner is not tested",
-        detail="an aggregate of an outer join tests rows of streams",
-        hint="compare with a column of a stream in ON",
-        position=question.position,
-    )

@@ -22,15 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from eddyline.errors import Unsupported
-from eddyline.language.derived.derivation import Derivation
 from eddyline.language.derived.outer_kinds import Joins, OuterKind, Question, closes
 from eddyline.model.datatypes import BIGINT, BOOLEAN
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, with_columns
-from eddyline.model.query import BoundQuery, Keeping, OutputColumn, Reference
+from eddyline.model.query import Keeping, OutputColumn, Reference
 from eddyline.model.schema import ROW, Column, Stream
 from eddyline.model.window import UNBOUNDED, Now, Range, Unbounded, Window
+
+if TYPE_CHECKING:
+    from eddyline.language.derived.derive import Derivation
 
 
 @dataclass
@@ -72,7 +75,8 @@ class Tree:
         outputs = [OutputColumn(_name(c), c) for c in columns]
         references = (anchor, *question.others)
         keeping = Keeping(kind, (anchor.alias,), closed=(anchor.alias,) if self._closes(question) else ())
-        self._maker(stream.makers[0], references, question.conditions, outputs, stream, keeping)
+        add = self.derivation.add_maker
+        add(stream.makers[0], references, question.conditions, outputs, stream, self.text, keeping)
         return stream
 
     def _closes(self, question: Question) -> bool:
@@ -89,7 +93,8 @@ class Tree:
         references = [r for r in self.joins.references if r.alias in here]
         where = (*self.always, *self.joins.conditions(here))
         if not questions:
-            self._maker(name, tuple(references), where, [self._output(c, here, {}) for c in self.columns], stream)
+            outputs = [self._output(c, here, {}) for c in self.columns]
+            self.derivation.add_maker(name, references, where, outputs, stream, self.text)
             return
         base, names, known, further = self._base(references, where, questions)
         window = _reach(questions)
@@ -99,9 +104,8 @@ class Tree:
             chosen, row = self.chosen[question.key], _row(question.anchor.alias)
             joined.append(Reference(f"alone{number}", chosen.name, window, True))
             conditions.append(Call("=", (_over(row, names), ColumnRef(f"alone{number}", _name(row), BIGINT)), BOOLEAN))
-        self._maker(
-            name, tuple(joined), tuple(conditions), [self._output(c, here, names) for c in self.columns], stream
-        )
+        outputs = [self._output(c, here, names) for c in self.columns]
+        self.derivation.add_maker(name, joined, conditions, outputs, stream, self.text)
 
     def _base(
         self, references: Sequence[Reference], where: tuple[Expression, ...], questions: list[Question]
@@ -115,7 +119,8 @@ class Tree:
         columns = [c for c in self.columns if c.ref in kind]
         columns += dict.fromkeys(_row(question.anchor.alias) for question in questions)
         stream = self._stream(columns)
-        self._maker(stream.makers[0], tuple(references), where, [OutputColumn(_name(c), c) for c in columns], stream)
+        outputs = [OutputColumn(_name(c), c) for c in columns]
+        self.derivation.add_maker(stream.makers[0], references, where, outputs, stream, self.text)
         return stream, self._names(stream), (), questions
 
     @staticmethod
@@ -131,21 +136,6 @@ class Tree:
         if column.ref not in kind:
             return OutputColumn(_name(column), Literal(None, column.type))
         return OutputColumn(_name(column), _over(column, names))
-
-    def _maker(
-        self,
-        name: str,
-        references: tuple[Reference, ...],
-        where: tuple[Expression, ...],
-        outputs: Sequence[OutputColumn],
-        stream: Stream,
-        keeping: Keeping | None = None,
-    ) -> None:
-        settings = self.derivation.settings
-        query = BoundQuery(
-            name, references, where, tuple(outputs), settings=settings, text=self.text, feeds=stream, keeping=keeping
-        )
-        self.derivation.makers.append(query)
 
     def _stream(self, columns: Sequence[ColumnRef], makers: int = 1) -> Stream:
         return self.derivation.unordered_stream([Column(_name(c), c.type) for c in columns], makers)
@@ -181,8 +171,8 @@ def _row(alias: str) -> ColumnRef:
 
 
 def _reach(questions: Sequence[Question]) -> Window:
-    """How far apart the parts of a result can be: the row that pushes one out of [ROWS n], or a punctuation, comes at
-    any time."""
+    """How far apart in time the parts of a result can be. Without a window by time, the row that pushes an anchor out of
+    [ROWS n], or a punctuation, comes at any time."""
     if any(not isinstance(question.anchor.window, Range | Now) for question in questions):
         return UNBOUNDED
     return Range(2 * max(_span(question.anchor) for question in questions))
