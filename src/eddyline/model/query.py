@@ -190,6 +190,16 @@ class BoundQuery:
         )
 
     @property
+    def has_groups(self) -> bool:
+        """Whether a result depends on the rows of a group or partition."""
+        return self.is_aggregate or self.ranking is not None or bool(self.followed)
+
+    @property
+    def computed(self) -> tuple[Expression, ...]:
+        """The expressions of the outputs, and HAVING."""
+        return (*(o.expression for o in self.outputs), *(() if self.having is None else (self.having,)))
+
+    @property
     def identity(self) -> str:
         """What a query must not change about itself under a checkpoint: its text, and the order of the stream that it
         makes."""

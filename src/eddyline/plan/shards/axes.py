@@ -1,10 +1,9 @@
 """The axes of a query's grid of shards: which keys place the rows of each reference.
 
 Answer   `axes_of` gives the axes of a query without their shares. A join has an axis per class of keys that it holds
-         equal, an outer join that of the keys which all its references have; an aggregate whose groups stay whole has
-         those axes that its groups determine; a pattern has its partition; a stream of requests has the axes of its
-         template.
-Limits   How many slices an axis has is chosen in `share_choice.py`.
+         equal, an outer join only axes over all its references. An aggregate whose groups stay whole has the axes of its
+         grouping keys, a pattern that of its partition, a stream of requests those of its template.
+Limits   `share_choice.py` chooses into how many slices an axis is cut.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
     if query.pattern is not None:
         return (Axis({aliases[0]: query.pattern.keys}),) if query.pattern.keys else ()
     if isinstance(query, BoundTemplate) and any(isinstance(r.window, Rows) for r in query.references):
-        # How many rows there are up to an instant is known where all of them are stored.
+        # The last n rows are known only in a shard that stores all rows.
         return ()
     if isinstance(query, BoundRequests):
         return _request_axes(query)
@@ -48,48 +47,32 @@ def axes_of(query: BoundQuery, aliases: tuple[str, ...], merged: bool) -> tuple[
         (sorted(keys, key=lambda k: _canonical(k, streams)) for keys in key_classes(query.where)),
         key=lambda keys: [_canonical(key, streams) for key in keys],
     )
-    placed = query.is_aggregate or query.ranking is not None or bool(query.followed)
-    axes = _group_axes(query, classes, aliases) if placed and not merged else _join_axes(classes, aliases)
+    in_groups = query.has_groups and not merged
+    axes = _group_axes(query, classes, aliases) if in_groups else _join_axes(classes, aliases)
     axes = _whole_partitions(query, axes)
     if query.keeping is not None:
-        # A row has no partner only where all partners that it could have are: each shard has all rows of a key, or all
-        # rows.
+        # A shard can say that a row has no partner only if it has all rows with the key of the row.
         axes = [axis for axis in axes if len(axis.keys) == len(aliases) and all(axis.keys.values())]
-    # Keys held equal over the same references make one composite axis; an axis over fewer of the same references than
-    # another can only send more rows for the same number of cells.
+    # Axes over the same references become one with several keys. An axis over a part of another's references is left
+    # out: for the same number of cells it sends more rows.
     composite: dict[frozenset[str], Axis] = {}
     for axis in axes:
-        over = frozenset(axis.keys)
-        old = composite.get(over)
-        composite[over] = (
-            axis if old is None else Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
-        )
+        old = composite.setdefault(frozenset(axis.keys), axis)
+        if old is not axis:
+            composite[frozenset(axis.keys)] = Axis({alias: old.keys[alias] + axis.keys[alias] for alias in old.keys})
     return tuple(axis for over, axis in composite.items() if not any(over < other for other in composite))
 
 
 def _whole_partitions(query: BoundQuery, axes: list[Axis]) -> list[Axis]:
-    """The axes that leave the rows of a partition together: a reference with such a window is cut by its partition, or
-    not at all."""
+    """The axes that keep the rows of a partition in one slice: a reference with a window per partition stays only on
+    axes whose keys read the columns of its partition alone."""
     partitions = {r.alias: set(r.window.columns) for r in query.references if isinstance(r.window, PartitionedRows)}
-    if not partitions:
-        return axes
-    cut = [
-        replace(
-            axis,
-            keys={
-                alias: keys
-                for alias, keys in axis.keys.items()
-                if alias not in partitions or _within(keys, partitions[alias])
-            },
-        )
-        for axis in axes
-    ]
-    return [axis for axis in cut if axis.keys]
-
-
-def _within(keys: tuple[Expression, ...], columns: set[str]) -> bool:
-    """Whether there are keys, and they read these columns alone."""
-    return bool(keys) and all(name in columns for key in keys for _, name in columns_of(key))
+    for alias, columns in partitions.items():
+        for at, axis in enumerate(axes):
+            keys = axis.keys.get(alias, ())
+            if not keys or any(name not in columns for key in keys for _, name in columns_of(key)):
+                axes[at] = replace(axis, keys={other: of for other, of in axis.keys.items() if other != alias})
+    return [axis for axis in axes if axis.keys] if partitions else axes
 
 
 def _request_axes(query: BoundRequests) -> tuple[Axis, ...]:
@@ -125,10 +108,10 @@ def _group_axes(query: BoundQuery, classes: list[list[Expression]], aliases: tup
 
 
 def placing_keys(query: BoundQuery) -> tuple[Expression, ...]:
-    """The keys of which each group, or each partition, has one value: rows that they tell apart need not meet."""
+    """The keys that have one value in each group or partition: rows with different values need not meet."""
     keys = tuple(o.expression for o in query.outputs) if query.distinct else query.group_by
     if (window := query.group_window) is not None and window.kind != "tumble":
-        # A row is in several windows, or the rows around it decide: no shard is where its window is.
+        # A row may be in several windows, or other rows decide in which: windows do not place rows.
         keys = tuple(key for at, key in enumerate(keys) if at not in (window.start, window.end))
     if query.ranking is not None:
         # All rows of a partition are ranked in one shard.
@@ -141,7 +124,7 @@ def placing_keys(query: BoundQuery) -> tuple[Expression, ...]:
 
 
 def _axis(keys: Sequence[Expression], aliases: tuple[str, ...]) -> Axis:
-    """One key per alias: a row whose keys of one class differ is in no combination, so any of them will do."""
+    """One key per alias, the first of the class: a row whose keys of one class differ is in no combination."""
     found: dict[str, tuple[Expression, ...]] = {}
     for alias in aliases:
         of_alias = [key for key in keys if refs_of(key) == {alias}]

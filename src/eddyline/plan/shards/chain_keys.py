@@ -1,15 +1,13 @@
-"""Expressions as keys of chains of queries: what a key reads, how it moves from a stream to the query that makes it,
-which are refused.
+"""Expressions as keys of chains of queries: how they are written over other columns, and which are refused.
 
-Answer   `outputs_of` and `kept_references` say over which columns a key of a derived stream may be written; `moved_key`
-         and `changed_key` write it over others. `check_key` raises `Misfit` for a key that places rows badly,
+Answer   `outputs_of` and `kept_references` give the columns over which a key of a derived stream may be written;
+         `moved_key` and `changed_key` write it over others. `check_key` raises `Misfit` for a key that places rows badly,
          `refuse_whole` for a query that has to see all rows of a derived stream.
-State    None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, columns_of, refs_of, rename_refs, walk
@@ -25,8 +23,8 @@ class Misfit(Exception):
 
 
 def refuse_whole(part: BoundQuery, knows_rows: str) -> None:
-    """Raise for a query that has to see all rows of a derived stream; `knows_rows` says why it knows rows by their
-    numbers, if it does."""
+    """Raise for a query that has to see all rows of a derived stream; `knows_rows` is the reason why it needs the
+    numbers of rows, empty if it does not."""
     if isinstance(part, BoundTemplate | BoundRequests):
         raise Misfit(f"{part.name} answers requests from rows of a derived stream")
     if knows_rows:
@@ -69,12 +67,8 @@ def is_bucket(key: Expression) -> bool:
 
 
 def is_inexact(column: ColumnRef) -> bool:
-    """Equal values need not be the same: 0.0 and -0.0 have other texts and other reciprocals."""
+    """Whether equal values may differ: 0.0 and -0.0 have other texts and other reciprocals."""
     return column.type.name == "DOUBLE"
-
-
-def reads_only(key: Expression, columns: Sequence[str]) -> bool:
-    return all(name in columns for _, name in columns_of(key))
 
 
 def moved_key(key: Expression, old: str, new: str) -> Expression:
@@ -82,14 +76,10 @@ def moved_key(key: Expression, old: str, new: str) -> Expression:
 
 
 def changed_key(key: Expression, change: Callable[[ColumnRef], Expression | None]) -> Expression | None:
-    """The key with other expressions in the place of its columns; None: there is none for a column."""
+    """The key with other expressions in place of its columns; None: `change` has none for a column."""
     if isinstance(key, ColumnRef):
         return change(key)
-    if isinstance(key, Call):
-        args = [changed_key(arg, change) for arg in key.args]
-        return (
-            None
-            if any(arg is None for arg in args)
-            else replace(key, args=tuple(arg for arg in args if arg is not None))
-        )
-    return key
+    if not isinstance(key, Call):
+        return key
+    args = [arg for one in key.args if (arg := changed_key(one, change)) is not None]
+    return replace(key, args=tuple(args)) if len(args) == len(key.args) else None

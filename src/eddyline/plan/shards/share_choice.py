@@ -1,8 +1,8 @@
 """The shares of a grid of shards: into how many slices each axis is cut.
 
-Answer   `load` is the number of rows that one cell receives; `choose_shares` finds those with the smallest load.
-         `chosen_axes` cuts one query, and says whether its groups are kept in parts; `whole_because` knows the reasons
-         against that.
+Answer   `load` is the number of rows that one cell receives; `choose_shares` finds the shares with the smallest load.
+         `chosen_axes` gives the axes of a query with their shares, and whether its groups are kept in parts;
+         `whole_because` is the reason against that. `recorded_axes` takes the shares of a checkpoint.
 Limits   Expected loads, not skew. All tuples of integers are tried: a grid has few axes.
 """
 
@@ -14,12 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from eddyline.errors import PlanProblem
 from eddyline.model.expressions.arranged import IN_ORDER
-from eddyline.model.expressions.expression import Aggregate, Call, Expression, walk
-from eddyline.model.expressions.monotone import trend_of
+from eddyline.model.expressions.expression import Aggregate, walk
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.plan.shards.axes import Axis, axes_of
+from eddyline.plan.shards.chain_keys import is_bucket
 
 
 def load(axes: Sequence[Axis], rates: Mapping[str, float]) -> float:
@@ -54,8 +55,8 @@ def _tuples(length: int, most: int) -> Iterator[tuple[int, ...]]:
 
 
 def chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> tuple[tuple[Axis, ...], bool, str]:
-    """The axes with their shares, whether groups are merged, and if not: why not, where that would leave a shard fewer
-    rows."""
+    """The axes with their shares; whether groups are merged from parts; and if not, although a shard would have fewer
+    rows then, the reason."""
 
     def chosen(merged: bool) -> tuple[Axis, ...]:
         axes = axes_of(query, tuple(rates), merged)
@@ -68,7 +69,7 @@ def chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> t
         return axes, False, ""
     cut = chosen(merged=True)
     # Rows of one instant are in one bucket of time: cutting by it spreads nothing.
-    spread = [axis for axis in axes if not all(_is_bucket(key) for keys in axis.keys.values() for key in keys)]
+    spread = [axis for axis in axes if not all(is_bucket(key) for keys in axis.keys.values() for key in keys)]
     if load(cut, rates) >= load(spread, rates) * (1 - 1e-9):
         return axes, False, ""
     whole = whole_because(query)
@@ -78,12 +79,11 @@ def chosen_axes(query: BoundQuery, rates: Mapping[str, float], shards: int) -> t
 def whole_because(query: BoundQuery) -> str:
     """Why the groups of an aggregate cannot be kept in parts; empty: they can."""
     if query.emit.kind != "close":
-        # A change is a difference from the result before it, and merged parts keep no earlier result.
+        # A change says what was before, and merged parts keep no earlier result.
         return "as only EMIT ON CLOSE merges them"
     if query.group_window is not None and query.group_window.kind == "session":
         return "as all rows of a group make its sessions"
-    above = [*(o.expression for o in query.outputs), *(() if query.having is None else (query.having,))]
-    above += [] if query.ranking is None else [o.expression for o in query.ranking.order]
+    above = (*query.computed, *(() if query.ranking is None else (o.expression for o in query.ranking.order)))
     if any(isinstance(x, Aggregate) and x.function in IN_ORDER for e in above for x in walk(e)):
         return "as its values are put in the order of rows"
     if query.settings.propagate != "off":
@@ -93,8 +93,18 @@ def whole_because(query: BoundQuery) -> str:
     return ""
 
 
-def _is_bucket(key: Expression) -> bool:
-    return isinstance(key, Call) and trend_of(key) is not None
+def recorded_axes(
+    query: BoundQuery, aliases: tuple[str, ...], merged: bool, shares: Sequence[int], shards: int
+) -> tuple[Axis, ...]:
+    """The axes of a query with the shares that a checkpoint keeps; shares that do not fit are refused."""
+    axes = axes_of(query, aliases, merged)
+    if len(shares) != len(axes) or math.prod(shares) > shards:
+        raise PlanProblem(
+            f"the routing of query {query.name} does not fit its record",
+            detail=f"{len(axes)} attributes over {shards} shards, recorded shares {list(shares)}",
+            hint="start with the number of shards and the query text of the checkpoint",
+        )
+    return with_shares(axes, shares)
 
 
 def with_shares(axes: Sequence[Axis], shares: Sequence[int]) -> tuple[Axis, ...]:

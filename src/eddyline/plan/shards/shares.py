@@ -28,7 +28,6 @@ Reading  Afrati and Ullman, Optimizing joins in a map-reduce environment, EDBT 2
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -37,11 +36,12 @@ from eddyline.model.expressions.expression import Expression, rename_refs
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests
-from eddyline.plan.shards.axes import Axis, axes_of
+from eddyline.plan.shards.axes import Axis
 from eddyline.plan.shards.chain_keys import Misfit
-from eddyline.plan.shards.chains import PartKeys, PlacedKeys, chains_of, parts_of, placed_again, placed_chain
+from eddyline.plan.shards.chain_parts import parts_of
+from eddyline.plan.shards.chains import PartKeys, PlacedKeys, chains_of, placed_again, placed_chain
 from eddyline.plan.shards.routing import ROUTES_PER_STREAM, Keys, Record, Route, Routing, RoutingTable
-from eddyline.plan.shards.share_choice import chosen_axes, whole_because, with_shares
+from eddyline.plan.shards.share_choice import chosen_axes, recorded_axes, whole_because, with_shares
 from eddyline.plan.shards.steps import in_steps, steps_again
 
 
@@ -60,26 +60,19 @@ def route(
     if query.is_composed:
         return _route_chain([query], rates, shards, {} if record is None else {query.name: record})[query.name]
     references = _references(query, rates)
-    asks = isinstance(query, BoundRequests)
     if record is None:
         axes, merged, whole = chosen_axes(query, {alias: rate for alias, (_, rate) in references.items()}, shards)
-        return Routing(query.name, references, axes, shards, first % shards, merged, whole, asks)
-    axes = axes_of(query, tuple(references), record.merged)
-    first, shares = record.shares[0], tuple(record.shares[1:])
-    if len(shares) != len(axes) or math.prod(shares) > shards:
-        raise PlanProblem(
-            f"the routing of query {query.name} does not fit its record",
-            detail=f"{len(axes)} attributes over {shards} shards, recorded shares {list(shares)}",
-            hint="start with the number of shards and the query text of the checkpoint",
-        )
-    return Routing(
-        query.name, references, with_shares(axes, shares), shards, first % shards, record.merged, requests=asks
-    )
+    else:
+        merged, whole = record.merged, ""
+        first, *shares = record.shares
+        axes = recorded_axes(query, tuple(references), merged, shares, shards)
+    is_requests = isinstance(query, BoundRequests)
+    return Routing(query.name, references, axes, shards, first % shards, merged, whole, is_requests)
 
 
 def _references(query: BoundQuery, rates: Mapping[str, float]) -> dict[str, tuple[str, float]]:
-    """The references whose rows come from outside, those of subqueries under the names of their queries: alias ->
-    stream and its rate."""
+    """alias -> stream and its rate, for all references but those of derived streams. An alias of a query behind a
+    subquery has the name of that query before it."""
     own = [(r.alias, r.source) for r in query.streams if not r.derived]
     own += [(f"{maker.name}.{r.alias}", r.source) for maker in query.makers for r in maker.streams if not r.derived]
     return {alias: (source, float(rates.get(source, 1.0))) for alias, source in own}
@@ -92,39 +85,29 @@ def _route_chain(
     records: Mapping[str, Record],
     most: int | None = None,
 ) -> dict[str, Routing]:
-    """The routings of queries that derived streams tie together: by one key through all of them, in several steps, or
-    all in one shard."""
-    spread = {
-        query.name: records[query.name].placed
-        for query in queries
-        if query.name in records and _is_spread(records[query.name])
-    }
-    known = {name: found for placed in spread.values() for name, found in placed.items()}
-    spread_already = [query for query in queries if query.name in spread]
+    """The routings of the queries of a chain: by one key through all of them, in several steps, or all in one shard."""
+    placed = [(query, records[query.name]) for query in queries if query.name in records]
+    spread = [query for query, record in placed if len(record.shares) > 1 and not record.steps]
+    known = {name: keys for query in spread for name, keys in records[query.name].placed.items()}
     found: dict[str, Routing] = {}
-    for query in spread_already:
-        merged = records[query.name].merged
-        keys = placed_again(query, spread[query.name], merged, spread_already)
-        found[query.name] = replace(_spread(query, keys, known, rates, shards), merged=merged)
-    stepped = [query for query in queries if query.name in records and records[query.name].steps]
+    for query in spread:
+        record = records[query.name]
+        keys = placed_again(query, record.placed, record.merged, spread)
+        found[query.name] = replace(_spread(query, keys, known, rates, shards), merged=record.merged)
+    stepped = [query for query, record in placed if record.steps]
     found |= {query.name: steps_again(query, records[query.name], rates, shards) for query in stepped}
     coming = [query for query in queries if query.name not in records]
-    whole = [query.name for query in queries if query.name in records and query.name not in found]
+    whole = [query.name for query, _ in placed if query.name not in found]
     try:
         if whole and found:
             raise Misfit(f"{', '.join(whole)} and what it makes are in one shard, {', '.join(found)} in several")
         if whole or not coming or shards == 1:
             raise Misfit(f"{', '.join(whole)} is" if whole else "there is one")
-        found |= _coming_chain(coming, [*spread_already, *stepped], found, known, rates, shards, most)
+        found |= _coming_chain(coming, [*spread, *stepped], found, known, rates, shards, most)
     except Misfit as misfit:
-        found |= _in_one_shard(
-            [query for query in queries if query.name not in found], bool(found), misfit, rates, shards
-        )
+        rest = [query for query in queries if query.name not in found]
+        found |= _in_one_shard(rest, bool(found), misfit, rates, shards)
     return found
-
-
-def _is_spread(record: Record) -> bool:
-    return len(record.shares) > 1 and not record.steps
 
 
 def _coming_chain(
@@ -136,8 +119,8 @@ def _coming_chain(
     shards: int,
     most: int | None,
 ) -> dict[str, Routing]:
-    """The routings of queries that are new in a chain; `tied` are the others, with their routings and the keys of their
-    streams.
+    """The routings of the new queries of a chain. `tied` are its other queries, `routings` are theirs, and `known` are
+    the keys of their streams.
 
     Raises:
         Misfit: they can only be in one shard.
@@ -158,7 +141,8 @@ def _coming_chain(
 def _in_one_shard(
     queries: Sequence[BoundQuery], is_tied: bool, why: Misfit, rates: Mapping[str, float], shards: int
 ) -> dict[str, Routing]:
-    """Routings of queries over derived streams that are not spread; `is_tied` says that they read streams that are."""
+    """Routings of queries that are in one shard with all their streams; `is_tied`: some of these streams are in several
+    shards already, so that the queries are refused."""
     if queries and is_tied:
         raise PlanProblem(
             f"query {queries[-1].name} does not fit the shards of the job that runs",
@@ -206,8 +190,8 @@ def route_all(
 ) -> RoutingTable:
     """The routings of a job's queries; `steps` says how many stateful steps the job has, None: as many as are needed.
 
-    A stream has room for a limited number of different routes. A query that would exceed it is placed whole on one
-    shard: that is always right, and shares its route with every other query placed there.
+    A stream has a limited number of different routes. A query that needs one more is placed in one shard, and has the
+    same route as every other query in that shard.
     """
     records = records or {}
     routings: dict[str, Routing] = {}
@@ -235,8 +219,7 @@ def route_all(
             chained |= _in_one_shard(
                 coming, len(coming) < len(chain), Misfit("too many queries read its streams"), rates, shards
             )
-    # Those that come together first, while there is room. Streams of requests last: their templates have been routed
-    # then.
+    # Chains first, while there are routes. Streams of requests last: they take the shares of their templates.
     for query in sorted(queries, key=lambda query: (isinstance(query, BoundRequests), query.name not in chained)):
         if query.name not in records:
             routing = chained.get(query.name) or route(query, rates, shards)
@@ -261,7 +244,7 @@ def route_all(
 
 
 def _as_template(routing: Routing, template: Routing) -> Routing:
-    """The routing of a stream of requests with the shares of its template, which may have been placed whole."""
+    """The routing of a stream of requests with the shares of its template, which may be in one shard."""
     axes = with_shares(routing.axes, [axis.share for axis in template.axes])
     return replace(routing, axes=axes, first=template.first, merged=template.cells > 1)
 
@@ -277,5 +260,5 @@ def books_of(streams: Iterable[Stream]) -> dict[str, list[Keys]]:
 
 
 def _is_full(taken: Mapping[int, Route], wanted: Route, more: int = 1) -> bool:
-    """One bit is left for the route of queries that are placed whole; `more` is how many routes are wanted."""
+    """Whether a stream has no bit for `more` further routes; one bit is left for queries in one shard."""
     return wanted not in taken.values() and len(taken) + more >= ROUTES_PER_STREAM

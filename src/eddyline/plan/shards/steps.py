@@ -8,10 +8,10 @@ Answer   `in_steps` gives the routings of such a chain. A query that reads strea
              CREATE STREAM j AS SELECT a.k, b.v … WHERE a.k = b.k     step 0: a by a.k, b by b.k
              SELECT v, count(*) FROM j GROUP BY v                     step 1: j by j.v
 
-         A query that takes each row for itself, or keeps parts of groups that are merged at the end, stays in the step
-         and the shards that make its rows. `steps_again` gives the routing that a checkpoint remembers.
-Limits   Rows that several shards make have no common number: what counts all rows of a derived stream, names its rows,
-         or needs an order that only a number gives, raises `Misfit`.
+         A query each of whose results comes of one row, or whose groups are merged from parts at the end, stays in the
+         step and the shards that make its rows. `steps_again` gives the routing of a checkpoint.
+Limits   Rows that several shards make have no common numbers. A query that counts all rows of a derived stream, reads
+         their numbers, or needs an order that only numbers give, raises `Misfit`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from eddyline.errors import PlanProblem
 from eddyline.model.expressions.arranged import IN_ORDER
 from eddyline.model.expressions.expression import Aggregate, ColumnRef, walk
 from eddyline.model.query import BoundQuery
@@ -27,11 +26,14 @@ from eddyline.model.schema import CHANGE, ROW
 from eddyline.model.window import Now, PartitionedRows
 from eddyline.plan.shards.axes import Axis, axes_of
 from eddyline.plan.shards.chain_keys import Misfit, is_bucket, refuse_whole
-from eddyline.plan.shards.chains import parts_of
+from eddyline.plan.shards.chain_parts import parts_of
 from eddyline.plan.shards.routing import Record, Routing
-from eddyline.plan.shards.share_choice import choose_shares, chosen_axes, whole_because, with_shares
+from eddyline.plan.shards.share_choice import choose_shares, chosen_axes, recorded_axes, whole_because, with_shares
 
 Rates = Mapping[str, float]
+
+#: Why a query is in several steps, as EXPLAIN shows it, where a checkpoint says that it is.
+_RECORDED = "they were"
 
 
 def in_steps(
@@ -43,26 +45,26 @@ def in_steps(
     most: int | None,
     why: Misfit,
 ) -> dict[str, Routing]:
-    """The routings of queries that derived streams tie together, over several steps.
+    """The routings of the queries of a chain, over several steps.
 
     Args:
         queries: Those that have none yet, in the order of the catalog.
         others: The routings of those that run already and make some of the streams.
-        tied: These queries.
+        tied: The queries with these routings.
         rates: stream -> rows per second.
         shards: Of one step.
         most: How many steps there are; None: as many as are needed.
-        why: Why one key does not go through all of them.
+        why: Why no key goes through all of them.
 
     Raises:
-        Misfit: they cannot be in several steps, or nothing is won by it.
+        Misfit: they cannot be in several steps, or all of them would be in one shard of their step.
     """
     parts = [part for query in queries for part in parts_of(query)]
     if not any(reference.derived for part in parts for reference in part.streams):
-        # What is made in one shard suits every query that comes later.
+        # A stream that is made in one shard can be read by every later query.
         raise why
     makers = _makers([*(part for query in tied for part in parts_of(query)), *parts])
-    # Of those that run: each query under its own name, also where it stands behind a subquery.
+    # Of the queries that run and those behind their subqueries, by their names.
     routings = {
         part.name: others[query.name].parts.get(part.name, others[query.name])
         for query in tied
@@ -87,7 +89,7 @@ def in_steps(
 
 
 def steps_again(query: BoundQuery, record: Record, rates: Rates, shards: int) -> Routing:
-    """The routing that a record has of a query of a chain in several steps."""
+    """The routing that a record gives a query of a chain in several steps."""
     found = {}
     for part in parts_of(query):
         step, *cut = record.steps[part.name]
@@ -96,16 +98,9 @@ def steps_again(query: BoundQuery, record: Record, rates: Rates, shards: int) ->
             found[part.name] = _local(part, step, shards, merged)
             continue
         references = _references(part, rates)
-        axes, (first, *shares) = axes_of(part, tuple(references), merged), cut
-        if len(axes) != len(shares):
-            raise PlanProblem(
-                f"the routing of query {part.name} does not fit its record",
-                detail=f"{len(axes)} attributes over {shards} shards, recorded shares {shares}",
-                hint="start with the number of shards and the query text of the checkpoint",
-            )
-        found[part.name] = Routing(
-            part.name, references, with_shares(axes, shares), shards, first, merged, stepped="they were", step=step
-        )
+        first, *shares = cut
+        axes = recorded_axes(part, tuple(references), merged, shares, shards)
+        found[part.name] = Routing(part.name, references, axes, shards, first, merged, stepped=_RECORDED, step=step)
     return replace(found[query.name], parts={maker.name: found[maker.name] for maker in query.makers})
 
 
@@ -132,7 +127,7 @@ def _is_cut(routing: Routing) -> bool:
 
 def _local(part: BoundQuery, step: int, shards: int, merged: bool) -> Routing:
     """The routing of a query that stays where the rows of its one stream are made."""
-    return Routing(part.name, {}, (Axis({}, shards),), shards, 0, merged, stepped="they were", step=step)
+    return Routing(part.name, {}, (Axis({}, shards),), shards, 0, merged, stepped=_RECORDED, step=step)
 
 
 def _references(part: BoundQuery, rates: Rates) -> dict[str, tuple[str, float]]:
@@ -169,40 +164,31 @@ def _names_rows(part: BoundQuery) -> bool:
 
 
 def _is_row_wise(part: BoundQuery) -> bool:
-    """Whether each row of the one stream is a matter of its own."""
-    return len(part.streams) == 1 and not (
-        part.is_aggregate or part.ranking is not None or part.followed or part.pattern is not None
-    )
+    """Whether each result comes of one row of the one stream."""
+    return len(part.streams) == 1 and not part.has_groups and part.pattern is None
 
 
 def _needs_order(part: BoundQuery, source: str) -> bool:
     """Whether the results depend on the order of rows of a derived stream that have the same time."""
     if part.pattern is not None or part.ranking is not None or part.followed:
         return True
-    above = [*(o.expression for o in part.outputs), *(() if part.having is None else (part.having,))]
-    if any(isinstance(x, Aggregate) and x.function in IN_ORDER for e in above for x in walk(e)):
+    if any(isinstance(x, Aggregate) and x.function in IN_ORDER for e in part.computed for x in walk(e)):
         return True
     mine = [r for r in part.streams if r.source == source]
     if any(isinstance(r.window, PartitionedRows) for r in mine):
         return True
-    # The newer one of two rows is met; of one alone its stream's place decides.
+    # Of two rows of this stream with equal times, the newer one has the older in its window.
     return len(mine) > 1 and any(isinstance(r.window, Now) for r in mine)
 
 
 def _has_order(makers: Sequence[BoundQuery], routings: Mapping[str, Routing]) -> bool:
-    """Whether rows of equal times have an order that all shards know: by a column, or by the newest rows of
-    combinations of rows."""
+    """Whether rows of equal times have an order that all shards know: that of a column, or of the newest rows of the
+    combinations that they were made of."""
     maker, stream = makers[0], makers[0].feeds
     if stream is not None and stream.sequence is not None:
         return True
-    by_rows = (
-        maker.is_aggregate
-        or maker.pattern is not None
-        or maker.ranking is not None
-        or maker.keeping is not None
-        or maker.followed
-    )
-    if len(makers) > 1 or by_rows or any(r.derived for r in maker.streams):
+    is_join = not maker.has_groups and maker.pattern is None and maker.keeping is None
+    if len(makers) > 1 or not is_join or any(r.derived for r in maker.streams):
         return False
     # Combinations with one newest row are in one shard.
     return all(route.replication == 1 for route in routings[maker.name].routes.values())
