@@ -1,4 +1,4 @@
-"""All configurations that share out a number of bits: how many there are, and in batches.
+"""All configurations that distribute a number of bits: how many there are, and in batches.
 
 Answer   `count(caps, bits)` says how many vectors with 0 <= b_i <= caps[i] sum up to `bits`; without caps that is C(N +
          B - 1, B). `batches(lows, caps, bits)` makes them, a few ten thousand at a time.
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from eddyline.plan.index_choice.cost import Bits
+Bits = npt.NDArray[np.int64]
 
 #: Rows of a batch.
 BATCH = 1 << 15
@@ -47,15 +48,12 @@ def _extend(prefixes: Bits, left: Bits, caps: tuple[int, ...], low: int) -> Iter
         yield prefixes
         return
     after, least = sum(caps[1:]), low * (len(caps) - 1)
-    grown, rest = [], []
+    grown, rest = [np.zeros((0, prefixes.shape[1] + 1), np.int64)], [left[:0]]
     for own in range(low, caps[0] + 1):
-        # What is left must fit into the attributes that follow.
+        # The attributes that follow have to take the bits that are left.
         fits = (left - own >= least) & (left - own <= after)
         grown.append(np.column_stack([prefixes[fits], np.full(int(fits.sum()), own, np.int64)]))
         rest.append(left[fits] - own)
-    together, remaining = (
-        np.concatenate(grown or [np.zeros((0, prefixes.shape[1] + 1), np.int64)]),
-        np.concatenate(rest or [left[:0]]),
-    )
+    together, remaining = np.concatenate(grown), np.concatenate(rest)
     for first in range(0, len(remaining), BATCH):
         yield from _extend(together[first : first + BATCH], remaining[first : first + BATCH], caps[1:], low)

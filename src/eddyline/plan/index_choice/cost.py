@@ -9,8 +9,8 @@ Answer   `IndexCostModel.prices(configurations)` for many configurations at once
          N_A is the number of attributes with bits, B the sum of all bits, B_p the bits of the attributes that pattern p
          fixes. `Best` keeps the cheapest configuration; equal prices go to the one with fewer attributes.
 State    `Best` holds one configuration.
-Limits   Every pattern of the workload uses the index. A pattern that is better answered by a scan is left out of the
-         workload before. Runs are counted as if free bits were never adjacent, which is an upper bound.
+Limits   Every pattern of the workload uses the index; the caller leaves out patterns that a scan answers better. Runs
+         are counted as if open bits were never adjacent, which is an upper bound.
 Reading  docs/operators/index.md
 """
 
@@ -21,10 +21,11 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from eddyline.plan.index_choice.candidates import Bits, batches
 from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.workload import Floats, Workload
 
-Bits = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 #: Prices closer than this are equal: the order of summation must not decide.
 TIE = 1e-12
@@ -42,8 +43,8 @@ class IndexCostModel:
         masks = sorted({pattern.mask for pattern in workload.patterns})
         place = {mask: index for index, mask in enumerate(masks)}
         self.masks = np.array(masks, np.int64)
-        #: Per distinct set of attributes: seconds per second to look at the whole window, and to begin one run per
-        #: request.
+        #: Per distinct set of attributes: seconds per second to visit the rows of whole windows, and to begin one run
+        #: per request.
         self.visits, self.runs = np.zeros(len(masks)), np.zeros(len(masks))
         for pattern in workload.patterns:
             self.visits[place[pattern.mask]] += workload.request_rate * pattern.frequency * pattern.rows * costs.visit
@@ -67,10 +68,9 @@ class IndexCostModel:
     def price(self, configuration: tuple[int, ...]) -> float:
         return float(self.prices(np.array([configuration], np.int64))[0])
 
-    @property
-    def unindexed(self) -> tuple[int, ...]:
-        """No bit for any attribute: every request looks at its whole window."""
-        return (0,) * len(self.workload.attributes)
+    def fixing(self, place: int) -> Flags:
+        """Which of the distinct sets have the attribute at a place."""
+        return (self.masks >> place & 1).astype(np.bool_)
 
 
 class Best:
@@ -80,6 +80,21 @@ class Best:
         self.configuration: tuple[int, ...] = ()
         self.price = inf
         self.offered = 0
+
+    @classmethod
+    def unindexed(cls, model: IndexCostModel) -> Best:
+        """Begin with the configuration that gives no attribute a bit: every request visits its whole window."""
+        best, nothing = cls(), np.zeros((1, len(model.workload.attributes)), np.int64)
+        best.consider(nothing, model.prices(nothing))
+        return best
+
+    def offer_all(self, model: IndexCostModel, places: list[int], low: int = 0) -> None:
+        """Offer every configuration of the model's bits that gives bits to the attributes at these places, at least
+        `low` each."""
+        for batch in batches([model.workload.caps[place] for place in places], model.bits, low):
+            configurations = np.zeros((len(batch), len(model.workload.attributes)), np.int64)
+            configurations[:, places] = batch
+            self.offer(configurations, model.prices(configurations))
 
     def offer(self, configurations: Bits, prices: Floats) -> None:
         self.offered += len(prices)

@@ -3,18 +3,14 @@
 Answer   `eprune` finds the cheapest configuration. `pruned` says which attributes it leaves out. `enumerate_all` prices
          everything.
 State    None.
-Limits   An attribute is left out only if every configuration with it has a cheaper one without it, which uses as many
-         bits. The bits go to the other attributes of the configuration, so these must be able to take them: where their
-         values are too few, an attribute that does not pay for itself can still be the best place for the bits, and is
-         kept.
+Limits   An attribute is left out only if every configuration with it has a cheaper one without it that uses as many
+         bits. The other attributes of the configuration have to take its bits. Where they have too few values for that,
+         an attribute that does not pay for its hashing may still be the best place for the bits, and is kept.
 Reading  docs/operators/index.md#searching
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from eddyline.plan.index_choice.candidates import batches
 from eddyline.plan.index_choice.cost import Best, IndexCostModel
 
 
@@ -24,19 +20,14 @@ def enumerate_all(model: IndexCostModel) -> Best:
 
 
 def eprune(model: IndexCostModel) -> Best:
-    """The cheapest configuration, looked for without the attributes of `pruned`."""
+    """The cheapest configuration, found without the attributes of `pruned`."""
     gone = pruned(model)
     return _search(model, [place for place in range(len(model.workload.attributes)) if place not in gone])
 
 
 def _search(model: IndexCostModel, kept: list[int]) -> Best:
-    best, width = Best(), len(model.workload.attributes)
-    nothing = np.array([model.unindexed], np.int64)
-    best.consider(nothing, model.prices(nothing))
-    for batch in batches([model.workload.caps[place] for place in kept], model.bits):
-        configurations = np.zeros((len(batch), width), np.int64)
-        configurations[:, kept] = batch
-        best.offer(configurations, model.prices(configurations))
+    best = Best.unindexed(model)
+    best.offer_all(model, kept)
     return best
 
 
@@ -50,12 +41,11 @@ def pruned(model: IndexCostModel) -> set[int]:
 
 
 def gain(model: IndexCostModel, place: int) -> float:
-    """The most that bits for this attribute can save: looking at rows and beginning runs, of all patterns that fix
-    it."""
+    """The most that bits for this attribute can save: visits of rows and runs, of all patterns that fix it."""
     most = min(model.workload.caps[place], model.bits)
-    asking = (model.masks >> place & 1).astype(bool)
-    rows = float(model.visits[asking].sum()) * (1 - float(model.shares[place, most]))
-    return rows + float(model.runs[asking].sum()) * (2.0**model.bits) * (1 - 2.0**-most)
+    fixing = model.fixing(place)
+    rows = float(model.visits[fixing].sum()) * (1 - float(model.shares[place, most]))
+    return rows + float(model.runs[fixing].sum()) * (2.0**model.bits) * (1 - 2.0**-most)
 
 
 def _needed(model: IndexCostModel, place: int, others: set[int]) -> bool:

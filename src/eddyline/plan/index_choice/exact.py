@@ -1,4 +1,4 @@
-"""The exact search: every configuration is priced, and the work of a prefix is shared by all that begin with it.
+"""The exact search: every configuration is priced, and the work for a prefix is done once for all that begin with it.
 
 Answer   `exact` finds the cheapest configuration. A price is a sum of products over attributes, so giving b bits to
          attribute a turns the weights of patterns into weights of patterns without a:
@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.plan.index_choice.cost import Best, Bits, IndexCostModel
+from eddyline.plan.index_choice.candidates import Bits
+from eddyline.plan.index_choice.cost import Best, IndexCostModel
 from eddyline.plan.index_choice.workload import Floats
 
 #: Weights held at once, per attribute.
@@ -40,10 +41,10 @@ class _Prefixes:
     """Configurations of the first attributes that leave equally many bits for the others; one per column."""
 
     bits: npt.NDArray[np.int8]
-    #: Per pattern over the attributes that follow: seconds for rows looked at. The first is the empty pattern's, and
-    #: has the hashing too.
+    #: Per pattern over the attributes that follow: seconds for visits of rows. That of the empty pattern is first, and
+    #: includes the hashing.
     visits: Floats
-    #: The same for runs begun; without rows if a run costs nothing.
+    #: The same for beginning runs; without rows if a run costs nothing.
     runs: Floats
 
     def part(self, columns: slice) -> _Prefixes:
@@ -56,9 +57,7 @@ _Level = dict[int, _Prefixes]
 
 def exact(model: IndexCostModel) -> Best:
     """The cheapest configuration of the model's bits, or none of them if no index is cheapest."""
-    best = Best()
-    nothing = np.array([model.unindexed], np.int64)
-    best.consider(nothing, model.prices(nothing))
+    best = Best.unindexed(model)
     masks = model.masks.tolist()
     first = [] if masks and masks[0] == 0 else [0.0]
     visits = np.array([*first, *model.visits.tolist()])[:, None]

@@ -1,6 +1,7 @@
-"""What the operations of an index over address bits cost: read from a file, or as shipped.
+"""The costs of the operations of an index over address bits.
 
-Limits   No arrays: `budget.py` has the costs of this machine, and checking a job needs no more of index choice.
+Answer   `IndexCosts` holds the seconds per operation; `IndexCosts.from_document` reads them.
+Limits   This file loads no arrays, because `eddyline check` loads it through `plan/tree/budget.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from typing import Any
 from eddyline.errors import PlanProblem
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value of a JSON document is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True, slots=True)
 class IndexCosts:
-    """Seconds to compute one attribute's part of a row's address, to begin a run of rows, and to look at a row."""
+    """Seconds to compute one attribute's part of a row's address, to begin a run of rows, and to visit a row."""
 
     hash: float
     run: float
@@ -38,6 +44,6 @@ class IndexCosts:
                 hint='{"hash": 2e-9, "run": 3e-9, "visit": 1e-9}',
             )
         for name, value in document.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if not is_number(value):
                 raise PlanProblem(f"the index cost {name} is {value!r}", hint="seconds, a finite number, 0 or more")
         return cls(**{name: float(value) for name, value in document.items()})

@@ -1,9 +1,9 @@
-"""In which order the fields of an address lie, and how many runs of rows that leaves to a request.
+"""The order of the fields of an address, and how many runs of rows a request reads under it.
 
 Answer   `run_bits(bits, orders, fixed)` is the logarithm of the runs that a request reads in a block: one per
-         combination of the open bits above the lowest field that it fixes; open fields below make runs longer, not
-         more. `orders(columns)` are all orders of fields, from the lowest to the highest; `by_weight` is one that
-         serves frequent requests well where these are too many.
+         combination of the open bits above the lowest field that it fixes. Open fields below make runs longer, not
+         more. `orders(columns)` are all orders of fields, from the lowest to the highest. Where these are too many,
+         `by_weight` is one that serves frequent requests well.
 State    None.
 Limits   Orders of up to four fields are all tried.
 Reading  docs/operators/index.md
@@ -17,8 +17,7 @@ from itertools import permutations
 
 import numpy as np
 
-from eddyline.plan.index_choice.candidates import batches, count
-from eddyline.plan.index_choice.cost import Bits
+from eddyline.plan.index_choice.candidates import Bits, batches, count
 
 #: The most fields whose orders are all tried: 24 orders.
 MOST_FIELDS = 4
@@ -59,8 +58,8 @@ def run_bits(bits: Bits, order: Bits, fixed: Sequence[int]) -> Bits:
     for place in range(bits.shape[1]):
         column = order[:, place]
         own = bits[lines, column]
-        asked = np.isin(column, fixed) & (own > 0)
-        lowest = np.where(asked, np.minimum(lowest, below), lowest)
-        taken += np.where(asked, own, 0)
+        is_fixed = np.isin(column, fixed) & (own > 0)
+        lowest = np.where(is_fixed, np.minimum(lowest, below), lowest)
+        taken += np.where(is_fixed, own, 0)
         below = below + own
     return total - taken - lowest

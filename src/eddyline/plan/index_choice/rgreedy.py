@@ -1,12 +1,12 @@
 """RGreedy: take attributes one by one, the most important first, as long as that pays.
 
-Answer   `rgreedy(model, heuristic)` ranks the attributes by OWL (occurrence weight: how much is asked with it) or PCL
-         (pattern coverage: how much is asked with it and with no attribute taken before). Each step prices all
+Answer   `rgreedy(model, heuristic)` ranks the attributes by OWL (occurrence weight: the visits of requests that fix it)
+         or PCL (pattern coverage: those of requests that fix it and no attribute taken before). Each step prices all
          configurations that index every attribute taken so far. The search ends with the first step whose best
          configuration is not better than that of the steps before.
-State    `Steps` remembers the best configuration of each set of attributes, for a second run with the other ranking.
-Limits   Not optimal: OWL spends steps on attributes that come together with others, PCL passes by attributes that are
-         covered already.
+State    `Steps` keeps the best configuration of each set of attributes, for a second run with the other ranking.
+Limits   Not optimal: OWL may take attributes that requests fix together with others, PCL may leave out attributes that
+         are covered already.
 Reading  docs/operators/index.md#searching
 """
 
@@ -17,7 +17,6 @@ from math import inf
 
 import numpy as np
 
-from eddyline.plan.index_choice.candidates import batches
 from eddyline.plan.index_choice.cost import TIE, Best, IndexCostModel
 
 HEURISTICS = ("owl", "pcl")
@@ -37,10 +36,7 @@ class Steps:
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = Best()
-            for batch in batches([self.model.workload.caps[place] for place in taken], self.model.bits, low=1):
-                configurations = np.zeros((len(batch), len(self.model.workload.attributes)), np.int64)
-                configurations[:, taken] = batch
-                known.offer(configurations, self.model.prices(configurations))
+            known.offer_all(self.model, taken, low=1)
             self.offered += known.offered
         return known
 
@@ -48,9 +44,7 @@ class Steps:
 def rgreedy(model: IndexCostModel, heuristic: str, steps: Steps | None = None) -> Best:
     """The best configuration that the steps of one ranking find."""
     steps = steps or Steps(model)
-    best, taken = Best(), list[int]()
-    nothing = np.array([model.unindexed], np.int64)
-    best.consider(nothing, model.prices(nothing))
+    best, taken = Best.unindexed(model), list[int]()
     for place in ranking(model, heuristic):
         taken.append(place)
         step = steps.best(taken)
@@ -65,24 +59,22 @@ def rgreedy(model: IndexCostModel, heuristic: str, steps: Steps | None = None) -
 
 
 def ranking(model: IndexCostModel, heuristic: str) -> Iterator[int]:
-    """Attributes, the most important first. One of no importance is given only if the bits do not fit into those before
-    it."""
+    """Attributes, the most important first. One without importance follows only if those before it cannot take all
+    bits."""
     caps, left, room = model.workload.caps, set(range(len(model.workload.attributes))), 0
-    weights = {place: float(model.visits[(model.masks >> place & 1).astype(bool)].sum()) for place in left}
+    weights = {place: float(model.visits[model.fixing(place)].sum()) for place in left}
     covered = np.zeros(len(model.masks), bool)
     while left:
         importance = weights
         if heuristic == "pcl":
-            importance = {
-                place: float(model.visits[(model.masks >> place & 1).astype(bool) & ~covered].sum()) for place in left
-            }
+            importance = {place: float(model.visits[model.fixing(place) & ~covered].sum()) for place in left}
         # Sums of the same weights in another order differ in the last digits: they are equal.
         place = min(left, key=lambda place: (-round_off(importance[place]), -round_off(weights[place]), place))
         if importance[place] <= 0 and room >= model.bits:
             return
         left.discard(place)
         room += caps[place]
-        covered |= (model.masks >> place & 1).astype(bool)
+        covered |= model.fixing(place)
         if caps[place]:
             yield place
 

@@ -1,9 +1,9 @@
-"""The front door: a workload, costs and a number of bits in, one configuration out.
+"""The choice of an index: from a workload, costs and a number of bits to one configuration.
 
 Answer   `choose_index(workload, costs, bits, method)` gives an `IndexChoice`. Methods: `auto` (exact up to 10^8
          candidates, hybrid beyond), `exact`, `enumerate`, `eprune`, `rgreedy`, `hybrid`.
 State    None.
-Limits   Time is measured, never used: the same input gives the same choice everywhere.
+Limits   The choice does not depend on the time that the search takes, which is only reported.
 Reading  docs/operators/index.md#searching
 """
 
@@ -41,7 +41,7 @@ class IndexChoice:
 def choose_index(
     workload: Workload, costs: IndexCosts, bits: int, method: str = "auto", heuristic: str = "owl"
 ) -> IndexChoice:
-    """Share out `bits` address bits over the attributes of a workload.
+    """Distribute `bits` address bits over the attributes of a workload.
 
     >>> from eddyline.plan.index_choice.workload import Attribute
     >>> patterns = [(["A"], 0.4, 16), (["A", "B"], 0.1, 16), (["B"], 0.3, 16), (["C"], 0.2, 16)]

@@ -4,7 +4,7 @@ Answer   `TemplatePrice` prices a scan, the reading of an index and the rebuildi
          configuration with the exact search: few columns in every order of their fields, more of them by `exact.py`,
          over the patterns that are not better scanned.
 State    None.
-Limits   Values of a column are taken to be asked for equally often.
+Limits   Requests are taken to fix each value of a column equally often.
 Reading  docs/operators/templates.md
 """
 
@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from eddyline.operators.template.search import Found, IndexLayout, PatternLoad
-from eddyline.plan.index_choice.cost import Bits
+from eddyline.plan.index_choice.candidates import Bits
 from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.layouts import MOST_FIELDS, arranged, by_weight, orders, run_bits
 from eddyline.plan.index_choice.search import choose_index
@@ -35,8 +35,8 @@ class TemplatePrice:
     def best(
         self, patterns: list[PatternLoad], values: list[int], window_rows: float, bits: tuple[int, ...] | None = None
     ) -> Found:
-        """The cheapest configuration of at most `bits` bits, or the cheapest order of given bits; no bits where
-        scanning is cheapest."""
+        """The cheapest configuration with at most as many bits as this price has; with `bits` given, the cheapest order
+        of these. It has no bits where scanning is cheapest."""
         if bits is not None:
             return self._cheapest(patterns, values, window_rows, *self._ordered([bits], patterns))
         attributes = [Attribute("", count) for count in values]
@@ -46,24 +46,22 @@ class TemplatePrice:
         return self._searched(patterns, values, window_rows)
 
     def _searched(self, patterns: list[PatternLoad], values: list[int], window_rows: float) -> Found:
-        """As `best`, where configurations are too many to price each in every order: the exact search finds bits, then
-        put in order."""
+        """As `best`, where configurations in all their orders are too many: the exact search finds the bits, then their
+        orders are priced."""
         best = self._cheapest(patterns, values, window_rows, *self._ordered([(0,) * self.columns], patterns))
         kept = list(patterns)
-        # A pattern that the index found for all does not serve leaves the search, which then serves the others better.
+        # A pattern that is cheaper to scan than to read from the index found is left out of the next search.
         while kept:
             found = []
             for bits in range(self.bits, 0, -self.tuning.step):
                 workload = self._workload(kept, values)
-                # Runs as if all open bits lay above fixed ones, and as if none did: the truth lies between.
+                # Runs are priced as if all open bits lay above fixed ones, and as if none did: both are bounds.
                 for costs in (self._per_block(kept), replace(self.costs, run=0.0)):
                     found.append(choose_index(workload, costs, bits).bits)
-            here = (
-                self._cheapest(patterns, values, window_rows, *self._ordered(list(dict.fromkeys(found)), patterns))
-                if found
-                else best
-            )
-            best = min(best, here, key=lambda one: one.price)
+            if found:
+                ordered = self._ordered(list(dict.fromkeys(found)), patterns)
+                here = self._cheapest(patterns, values, window_rows, *ordered)
+                best = min(best, here, key=lambda one: one.price)
             served = [p for p in kept if self.read(p, values, best.layout) < self.scanned(p)]
             if len(served) == len(kept):
                 break
@@ -88,13 +86,13 @@ class TemplatePrice:
 
     def _per_block(self, patterns: list[PatternLoad]) -> IndexCosts:
         """The costs of a search that knows one block: each run is begun in all blocks of a window."""
-        asked = sum(p.requests for p in patterns)
-        blocks = sum(p.requests * max(p.rows / self.tuning.block_rows, 1.0) for p in patterns) / asked if asked else 1.0
-        return replace(self.costs, run=self.costs.run * blocks)
+        requests = sum(p.requests for p in patterns)
+        blocks = sum(p.requests * max(p.rows / self.tuning.block_rows, 1.0) for p in patterns)
+        return replace(self.costs, run=self.costs.run * (blocks / requests if requests else 1.0))
 
     def of(self, patterns: list[PatternLoad], values: list[int], layout: IndexLayout, window_rows: float) -> float:
-        """What all requests cost under a configuration, each pattern by its cheaper path, and the addresses of the rows
-        that come."""
+        """The price of all requests under a configuration, each pattern by its cheaper path, and of the addresses of new
+        rows."""
         return float(self._prices(patterns, values, window_rows, *_lines(layout))[0])
 
     def _prices(
@@ -103,7 +101,7 @@ class TemplatePrice:
         price = window_rows * self.costs.hash * (bits > 0).sum(axis=1)
         for pattern in patterns:
             runs, share = _reaches(pattern.columns, values, bits, order)
-            # No run: the index does not help, and a scan is what is left.
+            # Without runs the index does not help this pattern, which is scanned.
             scanned = self.scanned(pattern)
             price = price + np.where(runs > 0, np.minimum(scanned, self._reading(pattern, runs, share)), scanned)
         return price
@@ -121,7 +119,7 @@ class TemplatePrice:
         return float(self._reading(pattern, runs, share)) if runs else self.scanned(pattern) * 1.01
 
     def _reading(self, pattern: PatternLoad, runs: Floats | float, share: Floats | float) -> Floats | float:
-        """The price of reading `runs` runs in every block, and of looking at a share of the window."""
+        """The price of reading `runs` runs in every block, and of visiting a share of the window."""
         blocks = max(pattern.rows / self.tuning.block_rows, 1.0)
         by_runs = blocks * runs * self.costs.run + pattern.rows * share * self.costs.visit
         # A block with very many runs is read whole.

@@ -1,11 +1,11 @@
-"""What an index is asked for: attributes, selection patterns and rates.
+"""The workload of an index: attributes, selection patterns and rates.
 
 Answer   `Workload`: attributes with the share of rows behind one address, the patterns of requests (which attributes
          they fix) with their frequencies, rows and requests per second, rows in the window. `Workload.from_document`
          reads the JSON form.
 State    None: a frozen value. A set of attributes is a bit mask, bit i being the i-th attribute.
-Limits   Attributes are independent and requests ask for each value equally often, unless `shares` says what was
-         measured.
+Limits   Attributes are taken as independent. Requests are taken to fix each value equally often, unless `shares` has
+         measured shares.
 Reading  docs/operators/index.md
 """
 
@@ -17,12 +17,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from eddyline.errors import PlanProblem
+from eddyline.plan.index_choice.index_costs import is_number
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class Attribute:
 
     @property
     def most_bits(self) -> int:
-        """More bits than this cannot tell more values apart. Three values need two bits."""
+        """The bits from which on more bits separate no further values. Three values need two bits."""
         if self.shares is not None:
             return min(len(self.shares) - 1, MOST_BITS)
         return MOST_BITS if self.values is None else min((self.values - 1).bit_length(), MOST_BITS)
@@ -75,8 +76,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class RequestPattern:
-    """Requests that fix the attributes of `mask`: their share of all requests, and the rows of the window they ask
-    for."""
+    """Requests that fix the attributes of `mask`: their share of all requests, and the rows of their window."""
 
     mask: int
     frequency: float
@@ -138,29 +138,16 @@ class Workload:
         window = _number(document, "window_rows")
         patterns = []
         for pattern in _section(document, "patterns", list):
-            if (
-                not isinstance(pattern, dict)
-                or not isinstance(pattern.get("on"), list)
-                or set(pattern) - {"on", "weight", "rows"}
-            ):
-                raise PlanProblem(
-                    "a pattern has another form", detail=repr(pattern), hint='{"on": ["A", "B"], "weight": 0.5}'
-                )
-            if not all(isinstance(name, str) for name in pattern["on"]):
-                raise PlanProblem(
-                    "a pattern names its attributes by texts",
-                    detail=repr(pattern),
-                    hint='{"on": ["A", "B"], "weight": 0.5}',
-                )
-            patterns.append(
-                (pattern["on"], _number(pattern, "weight"), _number(pattern, "rows") if "rows" in pattern else window)
-            )
-        return cls.of(
-            [_attribute(name, one) for name, one in attributes.items()],
-            patterns,
-            _number(document, "row_rate"),
-            _number(document, "request_rate"),
-        )
+            names = pattern.get("on") if isinstance(pattern, dict) else None
+            hint = '{"on": ["A", "B"], "weight": 0.5}'
+            if not isinstance(names, list) or set(pattern) - {"on", "weight", "rows"}:
+                raise PlanProblem("a pattern has another form", detail=repr(pattern), hint=hint)
+            if not all(isinstance(name, str) for name in names):
+                raise PlanProblem("a pattern names its attributes by texts", detail=repr(pattern), hint=hint)
+            rows = _number(pattern, "rows") if "rows" in pattern else window
+            patterns.append((names, _number(pattern, "weight"), rows))
+        found = [_attribute(name, one) for name, one in attributes.items()]
+        return cls.of(found, patterns, _number(document, "row_rate"), _number(document, "request_rate"))
 
     @cached_property
     def caps(self) -> tuple[int, ...]:
@@ -195,15 +182,8 @@ def _attribute(name: str, document: Any) -> Attribute:
         raise PlanProblem(f"attribute {name} cannot have {values!r} values", hint="a whole number, 1 or more")
     if shares is None:
         return Attribute(name, values)
-    numbers = isinstance(shares, list) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in shares
-    )
-    if (
-        not numbers
-        or not shares
-        or shares[0] != 1
-        or any(not 0 <= after <= before for before, after in pairwise(shares))
-    ):
+    numbers = isinstance(shares, list) and bool(shares) and all(map(is_number, shares))
+    if not numbers or shares[0] != 1 or any(not 0 <= after <= before for before, after in pairwise(shares)):
         raise PlanProblem(
             f"attribute {name} has shares {shares!r}",
             hint="shares for 0, 1, 2, … bits: from 1 downwards, for example [1, 0.5, 0.3]",
@@ -213,9 +193,9 @@ def _attribute(name: str, document: Any) -> Attribute:
 
 def _number(document: Mapping[str, Any], name: str) -> float:
     found = document.get(name)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if not is_number(found):
         raise PlanProblem(f"a workload needs a number for {name}", detail=f"found {found!r}", hint=_FORM)
-    return _check(name, found)
+    return _check(name, cast(float, found))
 
 
 def _check(name: str, value: float) -> float:

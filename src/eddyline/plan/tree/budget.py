@@ -1,11 +1,10 @@
-"""What a job may use, what an operation costs here, and what is said when nothing fits.
+"""Budgets and costs: the costs of operations on this machine, and the error of a query that exceeds the budgets.
 
 Answer   `unit_costs()` and `index_costs()` give the costs that `eddyline lab calibrate` kept for this user, else the
-         shipped ones. They were measured on this engine. `refuse` is the error of a query for which no tree fits the
-         budgets.
-State    None; a file under the user's configuration folder holds what was measured.
-Limits   CPU is seconds per second of event time, memory is bytes. Budgets hold for the job: a group gets what the
-         others leave.
+         shipped ones. `refuse` is the error of a query for which no tree fits the budgets.
+State    A file in the user's configuration folder holds measured costs.
+Limits   CPU is seconds per second of event time, memory is bytes. Budgets hold for the job: a join group may use what
+         the others leave.
 Reading  docs/design/0002-cost-model.md
 """
 
@@ -37,22 +36,20 @@ def costs_path() -> Path:
 
 def unit_costs() -> UnitCosts:
     """The costs to plan with."""
-    kept = _kept()
-    return SHIPPED if kept is None else kept[0]
+    return _costs()[0]
 
 
 def index_costs() -> IndexCosts:
     """The costs to choose an index with."""
-    kept = _kept()
-    return SHIPPED_INDEX if kept is None else kept[1]
+    return _costs()[1]
 
 
-def _kept() -> tuple[UnitCosts, IndexCosts] | None:
+def _costs() -> tuple[UnitCosts, IndexCosts]:
     path = costs_path()
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
-        return None
+        return SHIPPED, SHIPPED_INDEX
     return _read(path, changed)
 
 
@@ -95,6 +92,11 @@ def cores_text(count: float) -> str:
     return f"{count:.3g} cores"
 
 
+def amount_text(resource: str, amount: float) -> str:
+    """An amount of `cpu` or of `memory`."""
+    return cores_text(amount) if resource == "cpu" else bytes_text(amount)
+
+
 def refuse(
     name: str, settings: Settings, choice: Choice, assumed: tuple[str, ...], on_disk: bool = False
 ) -> PlanProblem:
@@ -105,22 +107,18 @@ def refuse(
         settings: its settings, with the budgets of the job.
         choice: what the search found; its `nearest` tree exceeds least.
         assumed: streams that declare no rate.
-        on_disk: that is already with payload spilled.
+        on_disk: the price counts on payload being spilled.
     """
     bound = choice.bound or "cpu"
-    used = cores_text(choice.cpu) if bound == "cpu" else bytes_text(choice.memory)
+    used = amount_text(bound, choice.cpu if bound == "cpu" else choice.memory)
     budget = settings.cpu_budget if bound == "cpu" else settings.memory_budget
-    allowed = "" if budget is None else (cores_text(budget) if bound == "cpu" else bytes_text(budget))
+    allowed = "" if budget is None else amount_text(bound, budget)
     detail = f"{choice.nearest.tree} comes nearest: {used} where the job may use {allowed}, {excess_text(choice)}"
     if on_disk:
         detail += "; that is with payload on disk"
     if assumed:
         detail += f"; the rate of {', '.join(assumed)} is assumed"
-    ways = [
-        f"SET {'cpu_budget' if bound == 'cpu' else 'memory_budget'} higher",
-        "shorten windows",
-        "SET over_budget = 'warn'",
-    ]
+    ways = [f"SET {bound}_budget higher", "shorten windows", "SET over_budget = 'warn'"]
     if bound == "memory" and settings.over_budget != "spill":
         ways.append("SET over_budget = 'spill'")
     hint = f"{', '.join(ways[:-1])}, or {ways[-1]}"

@@ -37,10 +37,10 @@ MOST_ROWS = 1e290
 class UnitCosts:
     """Seconds per operation.
 
-    `insert` and `delete` are those of a stored combination or row, `join` is the price of one combination made, `probe`
-    of one row that looks for partners, `link` of each index of a row beyond the first, `arrive` of taking in a row of a
-    stream. The defaults are those of the paper's Table 3, where the last three are free; `eddyline lab calibrate`
-    measures this machine's.
+    `insert` and `delete`: to store a combination or row and to remove it; `join`: to make a combination; `probe`: to
+    find the partners of a row; `link`: each index of a row beyond the first; `arrive`: to take in a row of a stream.
+    The defaults are those of the paper's Table 3, where the last three are 0; `eddyline lab calibrate` measures those
+    of this machine.
     """
 
     insert: float = 2e-7
@@ -102,11 +102,10 @@ class CostModel:
         self._leaf_weight = [item.row_bytes if by_bytes else 1.0 for item in graph.inputs]
         self._component_weight = [item.component_bytes for item in graph.inputs] if by_bytes else None
         #: State of the streams themselves: no tree holds less.
-        self.least_memory = sum(
-            item.rows * weight for item, weight in zip(graph.inputs, self._leaf_weight, strict=True)
-        )
+        weights = zip(graph.inputs, self._leaf_weight, strict=True)
+        self.least_memory = sum(item.rows * weight for item, weight in weights)
         rates = sum(item.rate for item in graph.inputs)
-        #: Taking in, storing and asking once with every new row: the same for every tree.
+        #: Taking in and storing every new row, and probing once with it: the same for every tree.
         self.leaf_cpu = rates * (self.costs.keep + self.costs.arrive)
         if self.count > 1:
             self.leaf_cpu += rates * self.costs.probe
@@ -146,7 +145,7 @@ class CostModel:
         return self.rows(mask) * sum(self._component_weight[place] for place in members(mask))
 
     def stored_cpu(self, mask: int) -> float:
-        """What an intermediate store costs beyond the making of its rows: keeping them, and asking once with each."""
+        """What an intermediate store costs beyond the making of its rows: keeping them, and probing once with each."""
         return self.rate(mask) * (self.costs.keep + self.costs.probe)
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
@@ -207,10 +206,9 @@ class CostModel:
         if len(children) == 3:
             # The commonest mjoin by far: the only partial result of an origin is the smaller of two pairs.
             one, two, three = children
-            pairs = {one: (one | two, one | three), two: (two | one, two | three), three: (three | one, three | two)}
-            partial = sum(
-                self.turnover(child) * min(self.rows(left), self.rows(right)) for child, (left, right) in pairs.items()
-            )
+            partial = 0.0
+            for child, other, third in ((one, two, three), (two, one, three), (three, one, two)):
+                partial += self.turnover(child) * min(self.rows(child | other), self.rows(child | third))
             return work + (self.costs.join + self.costs.probe) * partial + self.links(children)
         if len(children) > 3:
             from eddyline.plan.tree.jtree.mjoin import chains
@@ -228,8 +226,7 @@ class CostModel:
         return found
 
     def links(self, children: Sequence[int]) -> float:
-        """CPU of further indexes: in an mjoin, rows of one child are looked up from each of the others that it is
-        joined to."""
+        """CPU of further indexes: a child of an mjoin has one for each other child that it is joined to."""
         if not self.costs.link or len(children) < 3:
             return 0.0
         cpu = 0.0

@@ -1,4 +1,4 @@
-"""Streams as vertices, join predicates as edges: what the search for a join tree knows of a query.
+"""Streams as vertices, join predicates as edges: a query, as the search for its join tree has it.
 
 Answer   `JoinGraph`: for every input its rate and the rows its window holds, for every pair of inputs the selectivity
          between them. Several predicates between two inputs multiply; a pair without predicate has selectivity 1, so a
@@ -82,7 +82,7 @@ class JoinEdge:
 
 @dataclass(frozen=True)
 class JoinGraph:
-    """Inputs and edges; `unit` says what memory is counted in, rows or bytes.
+    """Inputs and edges; `unit` is that of memory, rows or bytes.
 
     >>> graph = JoinGraph.of([JoinInput.over_time("a", 20, 5), JoinInput.over_time("b", 10, 5)], [("a", "b", 0.1)])
     >>> graph.mask(["b"])
@@ -106,18 +106,14 @@ class JoinGraph:
     def _check_edge(self, edge: JoinEdge) -> None:
         for alias in (edge.left, edge.right):
             if alias not in self.aliases:
-                raise PlanProblem(
-                    f"a join names {alias}, which is no input", hint=f"inputs are {', '.join(self.aliases)}"
-                )
+                hint = f"inputs are {', '.join(self.aliases)}"
+                raise PlanProblem(f"a join names {alias}, which is no input", hint=hint)
         if edge.left == edge.right:
-            raise PlanProblem(
-                f"a join connects {edge.left} with itself", hint="give the second reference an alias of its own"
-            )
+            hint = "give the second reference an alias of its own"
+            raise PlanProblem(f"a join connects {edge.left} with itself", hint=hint)
         if not isfinite(edge.selectivity) or edge.selectivity < 0:
-            raise PlanProblem(
-                f"the join of {edge.left} and {edge.right} has selectivity {edge.selectivity}",
-                hint="a number, usually in 0..1",
-            )
+            message = f"the join of {edge.left} and {edge.right} has selectivity {edge.selectivity}"
+            raise PlanProblem(message, hint="a number, usually in 0..1")
 
     @classmethod
     def of(
@@ -130,12 +126,8 @@ class JoinGraph:
         """The `streams` (and `tables`) and `joins` of a graph file; see docs/design/0002-cost-model.md for the form."""
         try:
             inputs = [_input_from(alias, entry) for alias, entry in document["streams"].items()]
-            tables = [
-                JoinInput.table(alias, float(entry["rows"])) for alias, entry in document.get("tables", {}).items()
-            ]
-            joins = [
-                (str(left), str(right), float(selectivity)) for left, right, selectivity in document.get("joins", [])
-            ]
+            tables = [JoinInput.table(name, float(entry["rows"])) for name, entry in document.get("tables", {}).items()]
+            joins = [(str(left), str(right), float(part)) for left, right, part in document.get("joins", [])]
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise PlanProblem(
                 "the join graph is not in the expected form",
@@ -157,12 +149,16 @@ class JoinGraph:
         return sum(1 << self.aliases.index(alias) for alias in aliases)
 
     @cached_property
+    def _ends(self) -> list[tuple[int, int]]:
+        """The positions of the two inputs of each edge."""
+        place = {alias: number for number, alias in enumerate(self.aliases)}
+        return [(place[edge.left], place[edge.right]) for edge in self.edges]
+
+    @cached_property
     def selectivity_rows(self) -> list[list[float]]:
         """Symmetric matrix of selectivities, 1 on the diagonal and where there is no predicate, row by row."""
         matrix = [[1.0] * len(self.inputs) for _ in self.inputs]
-        place = {alias: number for number, alias in enumerate(self.aliases)}
-        for edge in self.edges:
-            left, right = place[edge.left], place[edge.right]
+        for edge, (left, right) in zip(self.edges, self._ends, strict=True):
             matrix[left][right] *= max(edge.selectivity, LEAST_SELECTIVITY)
             matrix[right][left] = matrix[left][right]
         return matrix
@@ -178,10 +174,9 @@ class JoinGraph:
     def neighbours(self) -> tuple[int, ...]:
         """For each input the mask of the inputs it shares a predicate with."""
         found = [0] * len(self.inputs)
-        place = {alias: number for number, alias in enumerate(self.aliases)}
-        for edge in self.edges:
-            found[place[edge.left]] |= 1 << place[edge.right]
-            found[place[edge.right]] |= 1 << place[edge.left]
+        for left, right in self._ends:
+            found[left] |= 1 << right
+            found[right] |= 1 << left
         return tuple(found)
 
     def connected(self, left: int, right: int) -> bool:

@@ -1,12 +1,11 @@
-"""From the running plan to a better one: whether to move, where to, and why.
+"""From the running plan to a better one: whether to move, to which tree, and why.
 
-Answer   `decide(seen, running)` compares the tree that runs with the best one for what was seen, and gives a
-         `Migration` when the running one breaks a budget that another keeps, or costs clearly more CPU (1.5 times). It
-         is a pure function: the same sums give the same decision everywhere, so one place can decide for all shards and
-         send the record to each.
-State    None. The planner remembers how often the same answer came (hysteresis) and when the last move was.
-Limits   The answer of a query never depends on its tree: a migration changes work and memory only. A record names
-         references by position, so that it means the same in every shard.
+Answer   `decide(seen, running)` compares the running tree with the best one under the observed statistics. It gives a
+         `Migration` if the running tree breaks a budget that another keeps, or costs clearly more CPU (1.5 times). Equal
+         statistics give equal decisions, so the driver can decide for all shards and send the record to each.
+State    None. `runtime/planning/` counts equal decisions and knows when the last move was.
+Limits   A migration changes work and memory, never answers. A record names references by position, which is the same
+         in every shard.
 Reading  docs/design/0003-replanning.md
 """
 
@@ -19,7 +18,7 @@ from typing import Any
 from eddyline.model.joining import Tree
 from eddyline.model.window import Window
 from eddyline.plan.lower import Lowered
-from eddyline.plan.tree.budget import bytes_text, cores_text
+from eddyline.plan.tree.budget import amount_text
 from eddyline.plan.tree.cost import CostModel, Price, UnitCosts
 from eddyline.plan.tree.jtree.candidates import Budgets
 from eddyline.plan.tree.jtree.tree import JTree
@@ -29,7 +28,7 @@ from eddyline.plan.tree.tree_choice import Orders, TreeChoice, aliases_of, choos
 
 @dataclass(frozen=True)
 class Running:
-    """What a group runs and by which rules it was chosen; everything but the tree is fixed for its life."""
+    """The running tree of a group, and what it was chosen for; only the tree and its orders change while it runs."""
 
     lowered: Lowered
     tree: Tree
@@ -42,14 +41,14 @@ class Running:
 
 @dataclass(frozen=True)
 class Migration:
-    """A move to another tree. `before` and `after` are CPU seconds per second as predicted from what was seen."""
+    """A move to another tree. `before` and `after` are predicted CPU seconds per second."""
 
     tree: Tree
     orders: Orders
     reason: str
     before: float
     after: float
-    #: Whether the running plan breaks a budget: such a move does not wait for a second opinion.
+    #: Whether the running plan breaks a budget: such a move need not be decided twice.
     urgent: bool = False
 
     def to_document(self) -> dict[str, Any]:
@@ -69,7 +68,7 @@ class Migration:
 
 
 def assess(seen: GroupStatistics, running: Running) -> tuple[Price, TreeChoice]:
-    """The price of what runs and the best tree, both by what was seen, for one shard."""
+    """The price of the running tree and the best tree for one shard, both under the observed statistics."""
     shards = seen.shards
     left = Budgets(*(None if budget is None else budget / shards for budget in (running.left.cpu, running.left.memory)))
     best = choose(running.lowered, running.sources, seen=seen, windows=running.windows, left=left, costs=running.costs)
@@ -85,7 +84,7 @@ def decide(seen: GroupStatistics, running: Running) -> Migration | None:
 
 
 def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Migration | None:
-    """What an assessment means: a move, or none."""
+    """The move that follows from an assessment, if any."""
     tree = positions_of(best.tree, running.lowered)
     if tree == running.tree and best.orders == running.orders:
         return None
@@ -97,11 +96,9 @@ def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Mi
         return Migration(tree, best.orders, reason, now.cpu * shards, best.price.cpu * shards, urgent)
 
     if broken is not None:
-        used = cores_text(now.cpu) if broken == "cpu" else bytes_text(now.memory)
-        limit = best.left.cpu if broken == "cpu" else best.left.memory
+        used, limit = (now.cpu, best.left.cpu) if broken == "cpu" else (now.memory, best.left.memory)
         assert limit is not None
-        allowed = cores_text(limit) if broken == "cpu" else bytes_text(limit)
-        reason = f"the plan would use {used} where {allowed} are left"
+        reason = f"the plan would use {amount_text(broken, used)} where {amount_text(broken, limit)} are left"
         if best.bound is None:
             return move(f"{reason}; {name} fits", urgent=True)
         if best.left.excess(now) > tuning.clearly_nearer * best.left.excess(best.price):
@@ -113,7 +110,7 @@ def judge(now: Price, best: TreeChoice, running: Running, shards: int = 1) -> Mi
 
 
 def passed_over(now: Price, best: TreeChoice, running: Running) -> str | None:
-    """Why the best tree is not taken, where `judge` asks for no move; None: it runs already."""
+    """The reason why `judge` gives no move to the best tree; None: it runs already."""
     if positions_of(best.tree, running.lowered) == running.tree:
         return None
     if best.bound is not None:
@@ -124,7 +121,7 @@ def passed_over(now: Price, best: TreeChoice, running: Running) -> str | None:
 
 
 def running_price(model: CostModel, tree: JTree, orders: Orders, lowered: Lowered) -> Price:
-    """The price of a tree with the probe orders that it runs with, which may not be the best ones any more."""
+    """The price of a tree with its running probe orders, which need not be the best ones any more."""
     price = model.price(tree)
     cpu = price.cpu
     known = dict(orders)
@@ -139,12 +136,8 @@ def running_price(model: CostModel, tree: JTree, orders: Orders, lowered: Lowere
             for step in order[:-1]:
                 met |= children[step]
                 partial += model.turnover(children[origin]) * model.rows(met)
-        whole = sum(children)
-        work = (
-            model.costs.join * model.rate(whole)
-            + (model.costs.join + model.costs.probe) * partial
-            + model.links(children)
-        )
+        costs = model.costs
+        work = costs.join * model.rate(sum(children)) + (costs.join + costs.probe) * partial + model.links(children)
         cpu += work - model.node_work(children)
     return Price(cpu, price.memory)
 

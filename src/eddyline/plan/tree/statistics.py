@@ -1,10 +1,10 @@
-"""Observations to rates, selectivities and state sizes: what the search for a join tree believes of a query.
+"""Rates, selectivities and state sizes of a query, as the search for its join tree takes them.
 
-Answer   `graph_of` makes the join graph of a lowered query from what was seen while it ran (`GroupStatistics`), else
+Answer   `graph_of` makes the join graph of a lowered query from what was observed while it ran (`GroupStatistics`), else
          from what CREATE STREAM declares (`rate`, `distinct_x`), else from assumptions: 100 rows/s, an UNBOUNDED window
-         that holds an hour, and keys of which each row finds one partner. Filters lower rates; predicates between two
-         references multiply.
-State    None. `GroupStatistics` is a value: `+` adds another shard's, `after` lets what is older fade.
+         that holds an hour, and keys with one partner per row. Filters lower rates; the selectivities of several
+         predicates between two references multiply.
+State    None. `GroupStatistics` is a value: `+` adds another shard's, `after` adds a part of earlier counts.
 Limits   A condition over three references lowers no estimate. A static table that was never read is taken to have 1,000
          rows.
 Reading  docs/design/0003-replanning.md
@@ -13,7 +13,8 @@ Reading  docs/design/0003-replanning.md
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Any
 
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literals, columns_of, positions_of
@@ -27,13 +28,13 @@ Pair = tuple[int, int]
 
 #: Rows per second of a stream that declares no rate.
 ASSUMED_RATE = 100.0
-#: What an UNBOUNDED window is taken to hold before anything was seen, in seconds.
+#: The seconds that an UNBOUNDED window is taken to hold before anything was observed.
 ASSUMED_SPAN = 3600.0
 ASSUMED_TABLE_ROWS = 1000.0
 #: The part of all rows, or pairs of rows, that a condition keeps while nothing has been observed or declared.
 ASSUMED_PARTS = {"=": 0.1, "<>": 0.9, "like": 0.25, "is_null": 0.05, "is_not_null": 0.95, "in": 0.2, "between": 0.25}
 ASSUMED_PART = 1 / 3
-#: Below this number of pairs looked at, an observed selectivity says less than the assumption.
+#: An observed selectivity of fewer pairs is less certain than the assumption.
 _FEW_PAIRS = 256.0
 #: Bytes: seq and ts; a key with its chain and its share of the buckets; a combination per component.
 _ROW_BYTES, _KEY_BYTES, _COMPONENT_BYTES = 16.0, 24.0, 24.0
@@ -51,14 +52,12 @@ class ReferenceSeen:
     bytes: float = 0.0
 
     def __add__(self, other: ReferenceSeen) -> ReferenceSeen:
-        return ReferenceSeen(
-            self.seen + other.seen, self.wanted + other.wanted, self.live + other.live, self.bytes + other.bytes
-        )
+        return ReferenceSeen(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeSeen:
-    """Pairs of rows of two references: how many were looked at, and how many of them satisfy the join."""
+    """Pairs of rows of two references: how many were tested, and how many of them satisfy the join."""
 
     matched: float = 0.0
     pairs: float = 0.0
@@ -66,10 +65,13 @@ class EdgeSeen:
     def __add__(self, other: EdgeSeen) -> EdgeSeen:
         return EdgeSeen(self.matched + other.matched, self.pairs + other.pairs)
 
+    def __mul__(self, part: float) -> EdgeSeen:
+        return EdgeSeen(part * self.matched, part * self.pairs)
+
 
 @dataclass(frozen=True)
 class GroupStatistics:
-    """What was seen of one join group. Counts fade with time; sizes are those of the last look.
+    """The observed statistics of one join group. Earlier counts lose weight with time; sizes are the newest ones.
 
     >>> one = GroupStatistics(10.0, (ReferenceSeen(100, 50, 20, 800),), {})
     >>> (one + one).references[0].wanted, (one + one).shards, one.after(one, 0.5).seconds
@@ -83,33 +85,29 @@ class GroupStatistics:
     shards: int = 1
 
     def __add__(self, other: GroupStatistics) -> GroupStatistics:
-        """Together with what another shard saw over the same event time."""
-        return GroupStatistics(
-            max(self.seconds, other.seconds),
-            tuple(a + b for a, b in zip(self.references, other.references, strict=True)),
-            {
-                pair: self.edges.get(pair, EdgeSeen()) + other.edges.get(pair, EdgeSeen())
-                for pair in {*self.edges, *other.edges}
-            },
-            self.shards + other.shards,
-        )
+        """These statistics and those of another shard over the same event time."""
+        references = tuple(map(add, self.references, other.references))
+        seconds = max(self.seconds, other.seconds)
+        return GroupStatistics(seconds, references, self._edges_with(other, 1.0), self.shards + other.shards)
 
     def after(self, earlier: GroupStatistics | None, keep: float) -> GroupStatistics:
-        """This look, with a part of what was seen before it."""
+        """These statistics, with the part `keep` of earlier counts."""
         if earlier is None:
             return self
         references = tuple(
             ReferenceSeen(keep * old.seen + new.seen, keep * old.wanted + new.wanted, new.live, new.bytes)
             for old, new in zip(earlier.references, self.references, strict=True)
         )
-        edges = {}
-        for pair in {*self.edges, *earlier.edges}:
-            old, new = earlier.edges.get(pair, EdgeSeen()), self.edges.get(pair, EdgeSeen())
-            edges[pair] = EdgeSeen(keep * old.matched + new.matched, keep * old.pairs + new.pairs)
-        return GroupStatistics(keep * earlier.seconds + self.seconds, references, edges, self.shards)
+        seconds = keep * earlier.seconds + self.seconds
+        return GroupStatistics(seconds, references, self._edges_with(earlier, keep), self.shards)
+
+    def _edges_with(self, other: GroupStatistics, part: float) -> dict[Pair, EdgeSeen]:
+        """The edges, with a part of the counts of others."""
+        pairs, none = {*self.edges, *other.edges}, EdgeSeen()
+        return {pair: other.edges.get(pair, none) * part + self.edges.get(pair, none) for pair in pairs}
 
     def to_document(self) -> dict[str, Any]:
-        """As JSON values: how a shard hands on what it saw."""
+        """The statistics as JSON values, which a shard sends to the driver."""
         return {
             "seconds": self.seconds,
             "shards": self.shards,
@@ -137,12 +135,12 @@ def graph_of(
     windows: tuple[Window | None, ...] | None = None,
     on_disk: bool = False,
 ) -> JoinGraph:
-    """The join graph of a query, in its own aliases; of one shard where several were added up.
+    """The join graph of a query, over its aliases. From statistics of several shards it is that of one shard.
 
     Args:
         lowered: the query.
         sources: the declared streams and tables, by name.
-        seen: what was seen while it ran.
+        seen: the observed statistics.
         windows: per position the largest window of the queries that share the join; the query's own if None.
         on_disk: payload is spilled, and only what stays in memory counts.
     """
@@ -208,7 +206,7 @@ def _input(
     if mine is not None and mine.live >= 1 and mine.bytes > 0:
         width = mine.bytes / mine.live
     if on_disk:
-        width = min(width, _mark_bytes(lowered, position))
+        width = min(width, _resident_bytes(lowered, position))
     if seat.is_table:
         rows = ASSUMED_TABLE_ROWS if mine is None else mine.live / shards
         return JoinInput(alias, 0.0, rows, width, _COMPONENT_BYTES)
@@ -246,7 +244,7 @@ def _selectivity(
 ) -> float:
     found = None if seen is None else seen.edges.get(pair)
     if found is not None and found.pairs >= _FEW_PAIRS:
-        # Finding nothing among these pairs does not prove that the selectivity is zero.
+        # No match among these pairs does not prove that the selectivity is zero.
         return max(found.matched, 0.5) / found.pairs
     part = 1.0
     for equality in lowered.equalities:
@@ -295,15 +293,15 @@ def _kept(condition: Expression | None, source: Stream | Table | None) -> float:
 
 
 def _row_bytes(lowered: Lowered, position: int, source: Stream | Table | None) -> float:
-    """What a stored row takes: order, time, keys, and the columns that the query reads."""
+    """The bytes of a stored row: order, time, keys, and the columns that the query reads."""
     read = {column for o in lowered.outputs for ref, column in columns_of(o.expression) if ref == position}
     read |= {column for e in lowered.residuals for ref, column in columns_of(e) if ref == position}
     read |= {column for key in lowered.seats[position].keys for _, column in columns_of(key.expression)}
     types = {} if source is None else {column.name: column.type.name for column in source.schema.columns}
     payload = sum(32.0 if types.get(column) == "STRING" else 8.0 for column in read)
-    return _mark_bytes(lowered, position) + _ROOM * payload
+    return _resident_bytes(lowered, position) + _ROOM * payload
 
 
-def _mark_bytes(lowered: Lowered, position: int) -> float:
-    """What of a stored row always stays in memory: order, time, keys."""
+def _resident_bytes(lowered: Lowered, position: int) -> float:
+    """The bytes of a stored row that are never spilled: order, time, keys."""
     return _ROOM * (_ROW_BYTES + _KEY_BYTES * len(lowered.seats[position].keys))

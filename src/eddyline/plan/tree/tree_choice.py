@@ -1,9 +1,9 @@
-"""Which join tree a query gets: as its `plan` setting says, or as the search finds within the budgets.
+"""The join tree of a query: the one of its `plan` setting, or the one that the search finds within the budgets.
 
 Answer   `choose` gives a `TreeChoice`: the tree over the aliases of the query, probe orders, the price, the runner-up.
          `choose_tree` gives the tree alone; `positions_of` turns it into the positions of the group.
-         `auto` searches as soon as anything is known: a declared rate or number of values, a budget, or what was seen
-         while running. Until then it takes one node over all streams, which keeps no intermediate state.
+         `plan = auto` searches when a stream declares a rate or a number of values, the job has a budget, or there are
+         observed statistics. Otherwise it takes one node over all streams, which keeps no intermediate state.
 Limits   The search is over streams. Static tables may be left out of a tree: each joins the lowest node that holds
          everything it is joined to. Two streams are one node.
 Reading  docs/design/0003-replanning.md
@@ -37,7 +37,7 @@ class TreeChoice:
     tree: JTree
     orders: Orders
     price: Price
-    #: Bytes of each source's own store: what several groups share.
+    #: Bytes of the store of each source, which several groups may share.
     held: Mapping[str, float]
     left: Budgets
     found: Choice
@@ -70,11 +70,11 @@ def choose(
     Args:
         lowered: the query.
         sources: the declared streams and tables.
-        seen: what was seen while it ran.
+        seen: the observed statistics of its join.
         windows: the largest windows of the queries that share the join.
         left: what the other queries leave of the budgets; None: all of it.
         costs: seconds per operation; None: as kept or shipped.
-        on_disk: payload is not counted as memory. Where the query may spill, that is tried when nothing fits otherwise.
+        on_disk: payload is not counted as memory. If the query may spill and no tree fits, this function tries that.
 
     Raises:
         PlanProblem: the setting names an alias twice, one that is not in FROM, or leaves out a stream.
@@ -85,19 +85,14 @@ def choose(
     )
     graph = graph_of(lowered, sources, seen, windows, on_disk)
     model = CostModel(graph, costs or unit_costs())
-    held = {lowered.seats[p].source: 0.0 for p in range(len(lowered.seats))}
+    held = dict.fromkeys((seat.source for seat in lowered.seats), 0.0)
     for seat, one in zip(lowered.seats, graph.inputs, strict=True):
         held[seat.source] += one.rows * one.row_bytes
     known = seen is not None or is_declared(lowered, sources)
-    searched = _searched(lowered, model, left, known)
-    if searched is None:
-        tree = _with_tables(lowered, _unsearched(lowered))
-        found = _as_choice(model, tree, left)
-    else:
-        found = searched
-        tree = _with_tables(lowered, found.nearest.tree)
-        if tree is not found.nearest.tree:
-            found = replace(_as_choice(model, tree, left), runner_up=found.runner_up)
+    found = _searched(lowered, model, left, known)
+    tree = _with_tables(lowered, _unsearched(lowered) if found is None else found.nearest.tree)
+    if found is None or tree is not found.nearest.tree:
+        found = replace(_as_choice(model, tree, left), runner_up=None if found is None else found.runner_up)
     orders = orders_of(tree, graph, lowered) if known else ()
     assumed = () if seen is not None else assumed_rates(lowered, sources)
     if found.bound == "memory" and settings.over_budget == "spill" and not on_disk:
@@ -145,12 +140,12 @@ def orders_of(tree: JTree, graph: JoinGraph, lowered: Lowered) -> Orders:
 
 
 def _searched(lowered: Lowered, model: CostModel, left: Budgets, known: bool) -> Choice | None:
-    """What the search over the streams finds; None where nothing is to be searched."""
-    wish, settings = lowered.query.settings.plan, lowered.query.settings
+    """What the search over the streams finds; None: the setting names a tree, or too little is known."""
+    settings = lowered.query.settings
     limited = left.cpu is not None or left.memory is not None
-    if wish.startswith("(") or len(lowered.moving) < 3 or not (known or limited):
+    if settings.plan.startswith("(") or len(lowered.moving) < 3 or not (known or limited):
         return None
-    # Loaded with the first query of three streams whose rates are known.
+    # The search loads NumPy, which most queries need not have to be planned.
     from eddyline.plan.tree.jtree.search import search
 
     graph, streams = model.graph, {lowered.aliases[p] for p in lowered.moving}
@@ -162,7 +157,8 @@ def _searched(lowered: Lowered, model: CostModel, left: Budgets, known: bool) ->
         tuple(edge for edge in graph.edges if edge.left in streams and edge.right in streams),
         graph.unit,
     )
-    return search(alone, model.costs, left.cpu, memory, settings.plan_search if wish == "auto" else wish)
+    method = settings.plan_search if settings.plan == "auto" else settings.plan
+    return search(alone, model.costs, left.cpu, memory, method)
 
 
 def _as_choice(model: CostModel, tree: JTree, left: Budgets) -> Choice:
@@ -170,22 +166,9 @@ def _as_choice(model: CostModel, tree: JTree, left: Budgets) -> Choice:
     price = model.price(tree)
     bound = left.broken(price)
     excess = 0.0 if bound is None else max(left.excess(price) - 1.0, 0.0)
-    outcome = tree.shape if bound is None else "none"
-    return Choice(
-        outcome,
-        tree if bound is None else None,
-        price.cpu,
-        price.memory,
-        bound,
-        None,
-        PricedTree(tree, *_pair(price)),
-        excess,
-        0.0,
-    )
-
-
-def _pair(price: Price) -> tuple[float, float]:
-    return price.cpu, price.memory
+    outcome, chosen = (tree.shape, tree) if bound is None else ("none", None)
+    nearest = PricedTree(tree, price.cpu, price.memory)
+    return Choice(outcome, chosen, price.cpu, price.memory, bound, None, nearest, excess, 0.0)
 
 
 def _unsearched(lowered: Lowered) -> JTree:
@@ -215,14 +198,15 @@ def _spelled(tree: JTree, aliases: list[str]) -> JTree:
     """The same tree with aliases as FROM spells them."""
     if tree.alias is None:
         return JTree.node(_spelled(child, aliases) for child in tree.children)
-    for alias in aliases:
-        if alias.lower() == tree.alias.lower():
-            return JTree.leaf(alias)
-    raise PlanProblem(f"the plan names {tree.alias}, which is not in FROM", hint=f"references are {', '.join(aliases)}")
+    found = next((alias for alias in aliases if alias.lower() == str(tree.alias).lower()), None)
+    if found is None:
+        hint = f"references are {', '.join(aliases)}"
+        raise PlanProblem(f"the plan names {tree.alias}, which is not in FROM", hint=hint)
+    return JTree.leaf(found)
 
 
 def _partners(lowered: Lowered, alias: str) -> frozenset[str]:
-    """What an alias is joined to by equalities."""
+    """The aliases to which one is joined by equalities."""
     here = lowered.aliases.index(alias)
     pairs = [(e.left, e.right) for e in lowered.equalities]
     return frozenset(lowered.aliases[b if a == here else a] for a, b in pairs if here in (a, b))

@@ -1,4 +1,4 @@
-"""The wide end of the second layer: the finder's dynamic programming over a bounded family of sets.
+"""The last part of the second layer: the finder's dynamic programming over a bounded family of sets.
 
 Answer   Qualified trees among those whose stores all belong to the family: sets that hold few rows, and every store of
          a tree that the search has seen before (so that parts of two trees can be put together).
@@ -22,7 +22,7 @@ from eddyline.plan.tree.jtree.subplans import Option, SubPlans
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much the beam looks at: the bounds that make it polynomial."""
+    """The bounds that make the beam polynomial."""
 
     #: Sets of each size that may become stores.
     per_size: int
@@ -89,8 +89,8 @@ def _family(candidates: Candidates, plans: SubPlans, effort: Effort) -> list[int
 
 
 def _fewest_rows(candidates: Candidates, masks: set[int] | list[int], most: int) -> list[int]:
-    """The sets with the least state, such that every input has its turn: ranked by the best place among any member's
-    sets."""
+    """The sets with the least state, chosen so that no input is left out: a set's rank is the best of its places among
+    the sets with each of its inputs."""
     if len(masks) <= most:
         return sorted(masks)
     ordered = sorted(masks, key=lambda mask: (candidates.model.memory(mask), mask))
@@ -138,10 +138,8 @@ def _collections(plans: SubPlans, stores: list[int], mask: int, effort: Effort) 
     flat = tuple(1 << place for place in members(mask))
     found = _priced(plans, mask, {flat}, within=False)
     base = found[0]
-    single = {
-        option[3]: option
-        for option in _priced(plans, mask, {_with_store(flat, store) for store in stores}, within=False)
-    }
+    nodes = {_with_store(flat, store) for store in stores}
+    single = {option[3]: option for option in _priced(plans, mask, nodes, within=False)}
     alone = [(store, single[_with_store(flat, store)]) for store in stores]
     gains = [(store, base[0] - option[0], option[1] - base[1]) for store, option in alone]
     found += single.values()

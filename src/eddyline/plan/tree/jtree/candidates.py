@@ -1,7 +1,7 @@
-"""The trees that a search has looked at, and how each stands against the budgets.
+"""The trees that a search has priced, compared with the budgets.
 
-Answer   `Budgets.fits(price)`, `Budgets.excess(price)`; `Candidates` remembers every tree once, with its price.
-State    Grows with the search and is dropped with it.
+Answer   `Budgets.fits` and `Budgets.excess` compare a price with the budgets; `Candidates` keeps every priced tree once.
+State    The priced trees of one search.
 Reading  docs/design/0002-cost-model.md#searching
 """
 
@@ -64,20 +64,23 @@ class Candidate:
 
 @dataclass
 class Candidates:
-    """Every tree seen, once. The key is the set of join nodes: different trees have different sets."""
+    """Every priced tree, once. Its key is the set of its join nodes, which no other tree has."""
 
     model: CostModel
     budgets: Budgets
     seen: dict[frozenset[int], Candidate] = field(default_factory=dict)
 
     def add(self, shape: Shape) -> Candidate:
-        """Price a tree and remember it."""
+        """Price a tree and keep it."""
         key = frozenset(shape)
-        found = self.seen.get(key)
-        if found is None:
-            found = Candidate(dict(shape), self.model.price_shape(shape))
-            self.seen[key] = found
-        return found
+        if key not in self.seen:
+            self.seen[key] = Candidate(dict(shape), self.model.price_shape(shape))
+        return self.seen[key]
+
+    def add_mjoin(self) -> Candidate:
+        """Price the tree with one node over all inputs."""
+        model = self.model
+        return self.add({model.everything: tuple(1 << at for at in range(model.count))} if model.count > 1 else {})
 
     def fits(self, candidate: Candidate) -> bool:
         return self.budgets.fits(candidate.price)

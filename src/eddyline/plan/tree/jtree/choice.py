@@ -1,8 +1,8 @@
-"""What a search for a join tree decides.
+"""The result of a search for a join tree.
 
 Answer   `Choice`: the outcome (the shape of the tree, or none), the tree, its price, the budget that fails, the
          runner-up.
-State    None: frozen values. Queries that need no search have a `Choice` too, and do not load the searches for it.
+State    None: frozen values. A query without a search has a `Choice` too; this file loads no search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PricedTree:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a search decided. On `none` the tree is None, and the price is that of `nearest`, which exceeds least."""
+    """The result. If the outcome is `none`, the tree is None and the price is that of `nearest`."""
 
     #: mjoin | bjtree | jtree | none
     outcome: str
@@ -32,9 +32,9 @@ class Choice:
     memory: float
     #: The budget that is exceeded more, None when the tree qualifies.
     bound: str | None
-    #: The next best tree looked at: qualified, or the one that comes nearest.
+    #: The next best tree: qualified, or the one that exceeds the budgets least.
     runner_up: PricedTree | None
-    #: On none, the tree that exceeds the budgets least; otherwise the chosen one.
+    #: The chosen tree; if the outcome is `none`, the one that exceeds the budgets least.
     nearest: PricedTree
     #: How far the price is above the failing budget, 0.25 for a quarter; 0 when the tree qualifies.
     excess: float

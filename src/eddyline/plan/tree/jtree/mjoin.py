@@ -60,12 +60,12 @@ def chains(log_rows: Floats, log_cross: Floats) -> tuple[Floats, list[tuple[int,
 
 
 def _follow(rest: Floats, sizes: Floats, origin: int, children: int) -> tuple[int, ...]:
-    """The order that the table's minimum stands for."""
+    """The order that has the least sum of the table."""
     done = 1 << origin
     order: list[int] = []
     full = (1 << children) - 1
     while done != full:
-        # (what is least still to be made, the size itself to settle ties, the child)
+        # The least sum still to be made; of equal ones the smaller next size decides, then the first child.
         options = []
         for child in range(children):
             grown = done | 1 << child

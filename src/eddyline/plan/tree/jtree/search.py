@@ -1,9 +1,9 @@
-"""The front door of the join search: a graph and budgets in, one choice out.
+"""The search for a join tree: from a graph and budgets to one choice.
 
 Answer   `search(graph, costs, cpu_budget, memory_budget, method)` gives a `Choice`: the outcome (the shape of the tree,
          or none), the tree, its price, the budget that fails, the runner-up, and how long it took.
 State    None.
-Limits   Time is measured, never used: the same input gives the same choice everywhere.
+Limits   The choice does not depend on the time that the search takes, which is only reported.
 Reading  docs/design/0002-cost-model.md#searching
 """
 
@@ -68,23 +68,17 @@ def _two_layer(candidates: Candidates) -> Candidate | None:
 def _finder(candidates: Candidates) -> Candidate | None:
     trees = finder(candidates.model, candidates.budgets)
     if not trees:
-        # Any tree bounds how far the nearest one exceeds: a finder with budgets stretched so far finds it.
-        nearest = _mjoin_price(candidates)
+        # The tree that exceeds the budgets least exceeds them by no more than the mjoin does: with budgets stretched by
+        # that much the finder finds it.
+        nearest = candidates.add_mjoin()
         excess = candidates.budgets.excess(nearest.price)
         trees = finder(candidates.model, stretched(candidates.budgets, excess)) if excess < inf else []
     added = [candidates.add(tree) for tree in trees]
     return next((candidate for candidate in added if candidates.fits(candidate)), None)
 
 
-def _mjoin_price(candidates: Candidates) -> Candidate:
-    model = candidates.model
-    return candidates.add(
-        {model.everything: tuple(1 << place for place in range(model.count))} if model.count > 1 else {}
-    )
-
-
 def _mjoin(candidates: Candidates) -> Candidate | None:
-    found = _mjoin_price(candidates)
+    found = candidates.add_mjoin()
     return found if candidates.fits(found) else None
 
 

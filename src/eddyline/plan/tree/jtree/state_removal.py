@@ -1,8 +1,8 @@
-"""State removal: from a binary tree, give up intermediate stores until the memory suffices.
+"""State removal: from a binary tree, remove intermediate stores until the memory suffices.
 
 Answer   The first qualified tree on the way, or None. Each step merges one node into its parent, the one that costs the
          least additional CPU per unit of memory freed; the merged node is an mjoin with new probe orders.
-State    None; every tree passed is remembered in `Candidates`.
+State    None; `Candidates` keeps every tree on the way.
 Limits   Greedy and polynomial: at most n - 2 steps of at most n - 2 mergers.
 Reading  Algorithm 4 of the qualified-plans paper; docs/design/0002-cost-model.md#searching
 """

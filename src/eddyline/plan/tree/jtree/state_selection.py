@@ -3,9 +3,9 @@
 Answer   The first qualified tree on the way, or None. Each step merges two inputs of the root into a store of their
          own, trying pairs by how often the probe orders use them over how many rows the store would hold. The merged
          vertex is then optimised: it may absorb the nodes below it into one small mjoin.
-State    None; every tree accepted is remembered in `Candidates`.
-Limits   Greedy and polynomial. A merge that would break the memory budget is passed over and the next pair is tried:
-         ending the search there, as Algorithm 3 is printed, misses qualified trees.
+State    None; `Candidates` keeps every accepted tree.
+Limits   Greedy and polynomial. After a merge that would break the memory budget the next pair is tried. The printed
+         Algorithm 3 ends there and misses qualified trees.
 Reading  Algorithm 3 of the qualified-plans paper; docs/design/0002-cost-model.md#searching
 """
 
@@ -23,9 +23,8 @@ BATCH = 48
 def state_selection(candidates: Candidates, least: bool = False) -> Candidate | None:
     """Walk from the single mjoin, one merged pair at a time; `least`: past the first qualified tree, while CPU
     falls."""
-    model = candidates.model
-    shape: Shape = {model.everything: tuple(1 << place for place in range(model.count))}
-    here = candidates.add(shape)
+    here = candidates.add_mjoin()
+    shape = here.shape
     while least or not candidates.fits(here):
         merged = _next_merge(candidates, shape, here.price)
         if merged is None:

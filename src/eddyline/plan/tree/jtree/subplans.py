@@ -21,7 +21,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from eddyline.plan.tree.cost import CostModel, Shape
+from eddyline.plan.tree.cost import MOST_ROWS, CostModel, Shape
 from eddyline.plan.tree.join_graph import members
 from eddyline.plan.tree.jtree.candidates import Budgets
 from eddyline.plan.tree.jtree.mjoin import rest_sums
@@ -87,13 +87,8 @@ class SubPlans:
             partial = self._partial_cpu(blocks, rows, turnover, near)
             cpu, memory = cpu[keep] + partial, memory[keep]
             keep = cpu <= cpu_room
-            kept = zip(
-                cpu[keep].tolist(),
-                memory[keep].tolist(),
-                partial[keep].tolist(),
-                translate[blocks[keep]].tolist(),
-                strict=True,
-            )
+            columns = (cpu[keep], memory[keep], partial[keep], translate[blocks[keep]])
+            kept = zip(*(column.tolist() for column in columns), strict=True)
             options.extend((c, m, p, tuple(b)) for c, m, p, b in kept)
         self.keep(mask, options)
 
@@ -109,9 +104,8 @@ class SubPlans:
             if place and points[place - 1][1] <= memory:
                 continue
             combined = self._combine(children, fixed_cpu + partial, fixed_memory, rooms)
-            points = (
-                points + combined if place == len(points) and len(combined) == 1 else non_dominated(points + combined)
-            )
+            is_last = place == len(points) and len(combined) == 1
+            points = points + combined if is_last else non_dominated(points + combined)
         if points:
             self.fronts[mask] = thinned(points, self.most)
 
@@ -167,9 +161,8 @@ class SubPlans:
             cross = np.ones(1 << position)
             for earlier in range(position):
                 cross[1 << earlier : 2 << earlier] = cross[: 1 << earlier] * selectivities[place, places[earlier]]
-            rows[1 << position : 2 << position] = np.minimum(
-                rows[: 1 << position] * cross * self.model.rows(1 << place), 1e290
-            )
+            grown = rows[: 1 << position] * cross * self.model.rows(1 << place)
+            rows[1 << position : 2 << position] = np.minimum(grown, MOST_ROWS)
         return rows
 
     def _turnover(self, places: list[int]) -> Floats:

@@ -1,8 +1,8 @@
-"""The tree value: what a plan's joins look like, and its text `((a b) c d)`.
+"""Join trees, and their text `((a b) c d)`.
 
 Answer   `JTree`: a leaf with an alias, or a node with two or more children. A node of two is a binary join, a node of
          more an mjoin. Trees are compared by value, written with `str` and read with `JTree.parse`.
-Limits   A tree says nothing about probe orders or costs: `plan/tree/cost.py` finds both from the join graph.
+Limits   A tree has no probe orders and no costs: `plan/tree/cost.py` computes both from the join graph.
 Reading  docs/design/0002-cost-model.md
 """
 
@@ -70,11 +70,9 @@ class JTree:
     @property
     def leaves(self) -> tuple[str, ...]:
         """Aliases from left to right."""
-        return (
-            (self.alias,)
-            if self.alias is not None
-            else tuple(alias for child in self.children for alias in child.leaves)
-        )
+        if self.alias is not None:
+            return (self.alias,)
+        return tuple(alias for child in self.children for alias in child.leaves)
 
     @property
     def nodes(self) -> Iterator[JTree]:
@@ -106,15 +104,13 @@ class JTree:
 
 
 def _read(tokens: list[str], place: int, text: str) -> tuple[JTree, int]:
+    hint = "for example ((a b) c)"
     if place >= len(tokens):
-        raise PlanProblem("the tree ends too early", detail=text, hint="for example ((a b) c)")
+        raise PlanProblem("the tree ends too early", detail=text, hint=hint)
     token = tokens[place]
     if token == ")":
-        raise PlanProblem(
-            "a parenthesis is closed that was not opened, or a group is empty",
-            detail=text,
-            hint="for example ((a b) c)",
-        )
+        message = "a parenthesis is closed that was not opened, or a group is empty"
+        raise PlanProblem(message, detail=text, hint=hint)
     if token != "(":
         return JTree.leaf(token), place + 1
     children: list[JTree] = []
@@ -123,8 +119,8 @@ def _read(tokens: list[str], place: int, text: str) -> tuple[JTree, int]:
         child, place = _read(tokens, place, text)
         children.append(child)
     if place >= len(tokens):
-        raise PlanProblem("a parenthesis is not closed", detail=text, hint="for example ((a b) c)")
+        raise PlanProblem("a parenthesis is not closed", detail=text, hint=hint)
     if not children:
-        raise PlanProblem("a group of the tree is empty", detail=text, hint="for example ((a b) c)")
-    # A group of one says nothing that its member does not say.
+        raise PlanProblem("a group of the tree is empty", detail=text, hint=hint)
+    # A group of one is its member.
     return (children[0] if len(children) == 1 else JTree.node(children)), place + 1

@@ -3,7 +3,7 @@
 Answer   A qualified tree, or None. First layer: the mjoin (no tree holds less state) and binary trees with little CPU
          or little state. Second layer: state selection from the mjoin, state removal from the binary trees, and, where
          both fail, the finder's programme over a bounded family of stores (`beam.py`).
-State    None; every tree looked at is remembered in `Candidates`.
+State    None; `Candidates` keeps every tree that was priced.
 Limits   Polynomial. "None" is proven where a lower bound is broken and, with few inputs, where the beam leaves nothing
          out; otherwise it means that nothing was found. A binary tree above the CPU budget proves nothing: keeping
          stores can cost more than making their rows again.
@@ -18,16 +18,14 @@ from eddyline.plan.tree.jtree.candidates import Budgets, Candidate, Candidates
 from eddyline.plan.tree.jtree.state_removal import state_removal
 from eddyline.plan.tree.jtree.state_selection import state_selection
 
-#: Up to here a second, wider beam is affordable that looks for the tree which exceeds the budgets least.
+#: Up to this number of inputs a second, wider beam looks for the tree that exceeds the budgets least.
 SECOND_LOOK = 10
 
 
 def two_layer(candidates: Candidates) -> Candidate | None:
     """Algorithm 2 with true bounds. Without a CPU budget the tree with the least CPU that fits the memory."""
     model, budgets = candidates.model, candidates.budgets
-    mjoin = candidates.add(
-        {model.everything: tuple(1 << place for place in range(model.count))} if model.count > 1 else {}
-    )
+    mjoin = candidates.add_mjoin()
     if model.count <= 2:
         return mjoin if candidates.fits(mjoin) else None
     by_cpu, by_memory = best_bjtree(model, "cpu"), best_bjtree(model, "memory")
@@ -47,7 +45,7 @@ def two_layer(candidates: Candidates) -> Candidate | None:
 
 
 def _least_cpu(candidates: Candidates) -> Candidate | None:
-    """All parts of both layers, none ending the search; the cheapest tree within memory."""
+    """The cheapest tree within memory, after all parts of both layers."""
     if candidates.model.least_memory > candidates.budgets.memory_limit:
         return None
     state_selection(candidates, least=True)
