@@ -49,7 +49,7 @@ def option(*names: str) -> dict[str, tuple[str, ...]]:
 
 def switch(name: str) -> dict[str, tuple[str, ...]]:
     """The line of what queries with the same joins must have in common to share one."""
-    return {"plan/lower.py": (f'lambda wishes: f" {name}=',)}
+    return {"plan/lower.py": (f'lambda given: f" {name}=',)}
 
 
 FEATURES = {

@@ -1,6 +1,6 @@
-"""The one text form of a plan: for goldens, the command line and `--stats`.
+"""The text of a plan, for goldens, the command line and `--stats`.
 
-Answer   `explain` says how a query is answered: its tree, its references with windows and filters, its joins, what it
+Answer   `explain` writes how a query is answered: its tree, its references with windows and filters, its joins, what it
          selects.
 Limits   The caller adds costs and run-time figures as further lines of the same form `name: text`.
 """
@@ -17,24 +17,22 @@ from eddyline.plan.tree.budget import bytes_text, cores_text
 from eddyline.plan.tree.cost import Price
 from eddyline.plan.tree.jtree.tree import JTree
 from eddyline.plan.tree.tree_choice import TreeChoice
+from eddyline.settings import Settings
 
 
 def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None) -> str:
-    """The plan of one query, in its own aliases.
+    """The plan of one query, over its aliases.
 
     The line `tree:` shows the join tree; a group of three or more is one mjoin node.
     """
     query = lowered.query
     own = dict(enumerate(lowered.aliases))
     lines = [f"query: {query.name}", f"tree: {tree}"]
-    for position, seat in enumerate(lowered.seats):
-        window = lowered.windows[position]
+    for alias, seat, window, where in zip(
+        lowered.aliases, lowered.seats, lowered.windows, lowered.filters, strict=True
+    ):
         kind = "table" if window is None else f"[{window}]"
-        where = lowered.filters[position]
-        lines.append(
-            f"  {lowered.aliases[position]}: {seat.source} {kind}"
-            + ("" if where is None else f" where {_all(where, own)}")
-        )
+        lines.append(f"  {alias}: {seat.source} {kind}" + ("" if where is None else f" where {_all(where, own)}"))
     lines += _listed("join", (_text(e.condition, own) for e in lowered.equalities))
     lines += _listed("condition", (_text(e, own) for e in lowered.residuals))
     lines += _listed("select", (f"{_text(o.expression, own)} AS {o.name}" for o in lowered.outputs))
@@ -49,29 +47,31 @@ def explain(lowered: Lowered, tree: JTree, more: Mapping[str, str] | None = None
     if query.is_aggregate or lowered.ranking is not None:
         lines.append(f"emit: {query.emit}")
     lines.append(f"probe: {query.settings.probe}")
-    changed = {name: value for name, value in query.settings.changed().items() if name not in ("plan", "probe")}
-    if changed:
-        lines.append("set: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
+    lines += changed_line(query.settings, "plan", "probe")
     lines += [f"{name}: {text}" for name, text in (more or {}).items()]
     return "\n".join(lines)
 
 
-def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = None) -> dict[str, str]:
-    """What a plan costs against what the other queries leave of the budgets, and the next best tree.
+def changed_line(settings: Settings, *shown: str) -> list[str]:
+    """The line of the options that differ from their defaults, without those that other lines show; none without any."""
+    return _listed("set", (f"{name} = {value}" for name, value in settings.changed().items() if name not in shown))
 
-    `running` is the price of the tree that runs, where that is not the choice.
+
+def cost_lines(lowered: Lowered, choice: TreeChoice, running: Price | None = None) -> dict[str, str]:
+    """The price of a plan, the part of the budgets that other queries leave, and the next best tree.
+
+    `running` is the price of the running tree if that is not the choice.
     """
     streams = {seat.source for seat in lowered.seats if not seat.is_table}
     limited = choice.left.cpu is not None or choice.left.memory is not None
+    # Prices of assumed rates alone are not shown.
     if len(lowered.seats) < 2 or (streams <= set(choice.assumed) and not limited):
-        # Costs that rest on assumptions alone are not shown.
         return {}
     price = running or choice.price
+    memory = bytes_text(price.memory) + _of(choice.left.memory, bytes_text)
     lines = {
         "cpu": cores_text(price.cpu) + _of(choice.left.cpu, cores_text),
-        "memory": bytes_text(price.memory)
-        + _of(choice.left.memory, bytes_text)
-        + (", payload on disk" if choice.on_disk else ""),
+        "memory": memory + (", payload on disk" if choice.on_disk else ""),
     }
     if choice.bound is not None:
         lines["over budget"] = choice.bound
@@ -91,18 +91,15 @@ def _text(expression: Expression, own: dict[int, str]) -> str:
 
 
 def _as_called(e: Expression) -> Expression:
-    """The expression with the event time of derived streams as queries call it."""
+    """The expression with the name that queries have for the event time of derived streams."""
     return with_columns(e, lambda c: replace(c, column=RESULT_TIME) if c.column == DERIVED_TIME else c)
 
 
 def _all(where: Expression, own: dict[int, str]) -> str:
-    """A filter as one would write it: a chain of ANDs needs no parentheses, an OR in it does."""
+    """A filter as a user would write it: an OR in a chain of ANDs has parentheses."""
     parts = conjuncts(where)
-    alone = len(parts) == 1
-    return " AND ".join(
-        f"({_text(p, own)})" if not alone and isinstance(p, Call) and p.function == "or" else _text(p, own)
-        for p in parts
-    )
+    ors = [len(parts) > 1 and isinstance(part, Call) and part.function == "or" for part in parts]
+    return " AND ".join(f"({_text(p, own)})" if is_or else _text(p, own) for p, is_or in zip(parts, ors, strict=True))
 
 
 def _listed(name: str, items: Iterable[str]) -> list[str]:

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 
 from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.expressions.expression import (
-    Aggregate,
     Call,
     ColumnRef,
     Expression,
     conjunction,
+    has_aggregate,
     positions_of,
     reference_text,
     refs_of,
     rename_refs,
-    walk,
 )
 from eddyline.model.joining import Equality, JoinKeyColumn, Seat, is_exact
 from eddyline.model.query import BoundQuery, OutputColumn
@@ -36,7 +35,7 @@ class Lowered:
     """One query in the canonical form of its group; everything is indexed by position."""
 
     query: BoundQuery
-    #: Position to the alias in the query's own text.
+    #: Per position the alias in the text of the query.
     aliases: tuple[str, ...]
     seats: tuple[Seat, ...]
     windows: tuple[Window | None, ...]
@@ -56,21 +55,20 @@ class Lowered:
         return tuple(p for p, seat in enumerate(self.seats) if not seat.is_table)
 
 
-#: The part of a join's signature that each policy gives: queries that share a join have equal settings of policies.
-#: One line each.
+#: The part of a join's signature for the settings of each policy: queries that share a join have equal settings. One
+#: line per policy.
 SWITCHES: tuple[Callable[[Settings], str], ...] = (
-    lambda wishes: f" jit={wishes.jit}/{wishes.jit_control}",
-    lambda wishes: f" route=lottery/{wishes.seed}" if wishes.route == "lottery" else "",
-    lambda wishes: "" if wishes.heralds == "auto" else f" heralds={wishes.heralds}",
-    lambda wishes: (
-        "" if (wishes.punctuations, wishes.purge) == ("on", "auto") else f" purge={wishes.punctuations}/{wishes.purge}"
+    lambda given: f" jit={given.jit}/{given.jit_control}",
+    lambda given: f" route=lottery/{given.seed}" if given.route == "lottery" else "",
+    lambda given: "" if given.heralds == "auto" else f" heralds={given.heralds}",
+    lambda given: (
+        "" if (given.punctuations, given.purge) == ("on", "auto") else f" purge={given.punctuations}/{given.purge}"
     ),
 )
 
 
 def lower(query: BoundQuery) -> Lowered:
-    numbered = sorted(enumerate(query.references), key=lambda item: (item[1].is_table, item[1].source, item[0]))
-    references = tuple(reference for _, reference in numbered)
+    references = sorted(query.references, key=lambda reference: (reference.is_table, reference.source))
     names = {reference.alias: position for position, reference in enumerate(references)}
     where = [rename_refs(part, names) for part in query.where]
     filters: dict[int, list[Expression]] = {}
@@ -90,33 +88,35 @@ def lower(query: BoundQuery) -> Lowered:
         Seat(reference.source, reference.is_table, _keys_of(position, equalities))
         for position, reference in enumerate(references)
     )
-    # Until when a group of promised columns lives depends on the rows of its own query alone.
-    # LAG and the like read rows in one order, whatever other queries of the join need.
+    # Groups that punctuations close, LAG and the like, and announced values depend on the rows of one query alone: such
+    # a query shares no join.
     apart = query.by_promises or query.followed or query.settings.propagate != "off"
     share = "" if query.settings.share == "on" and not apart else f" alone={query.name}"
-    wishes = query.settings
-    # All members of a group judge such windows alike.
-    judged = [f"{p}:[{r.window}]" for p, r in enumerate(references) if isinstance(r.window, Now | PartitionedRows)]
-    windows = f" windows={' '.join(judged)}" if judged else ""
-    switches = "".join(switch(wishes) for switch in SWITCHES)
-    signature = "; ".join(
-        [", ".join(seat.source for seat in seats), " & ".join(sorted(str(p) for p in where if len(refs_of(p)) > 1))]
-        + [f"plan={_tree_text(query, names)} probe={wishes.probe}{switches}{windows}{share}"]
-    )
+    # Queries that share a join have equal windows of these kinds.
+    equal = [f"{p}:[{r.window}]" for p, r in enumerate(references) if isinstance(r.window, Now | PartitionedRows)]
+    windows = f" windows={' '.join(equal)}" if equal else ""
+    switches = "".join(switch(query.settings) for switch in SWITCHES)
+    sources = ", ".join(seat.source for seat in seats)
+    conditions = " & ".join(sorted(str(part) for part in where if len(refs_of(part)) > 1))
+    ways = f"plan={_tree_text(query, names)} probe={query.settings.probe}{switches}{windows}{share}"
+
+    def lowered(e: Expression) -> Expression:
+        return rename_refs(e, names)
+
     return Lowered(
         query,
-        tuple(reference.alias for reference in references),
-        seats,
-        tuple(reference.window for reference in references),
-        tuple(conjunction(tuple(filters[p])) if p in filters else None for p in range(len(seats))),
-        tuple(equalities),
-        tuple(residuals),
-        tuple(OutputColumn(o.name, rename_refs(o.expression, names)) for o in query.outputs),
-        tuple(rename_refs(e, names) for e in query.group_by),
-        None if query.having is None else rename_refs(query.having, names),
-        signature,
-        None if query.ranking is None else query.ranking.mapped(lambda e: rename_refs(e, names)),
-        tuple(f.mapped(lambda e: rename_refs(e, names)) for f in query.followed),
+        aliases=tuple(reference.alias for reference in references),
+        seats=seats,
+        windows=tuple(reference.window for reference in references),
+        filters=tuple(conjunction(tuple(filters[p])) if p in filters else None for p in range(len(seats))),
+        equalities=tuple(equalities),
+        residuals=tuple(residuals),
+        outputs=tuple(OutputColumn(o.name, lowered(o.expression)) for o in query.outputs),
+        group_by=tuple(map(lowered, query.group_by)),
+        having=None if query.having is None else lowered(query.having),
+        signature=f"{sources}; {conditions}; {ways}",
+        ranking=None if query.ranking is None else query.ranking.mapped(lowered),
+        followed=tuple(followed.mapped(lowered) for followed in query.followed),
     )
 
 
@@ -124,16 +124,16 @@ def _tree_text(query: BoundQuery, names: dict[str, int]) -> str:
     text = query.settings.plan
     if not text.startswith("("):
         return text
-    words = text.replace("(", " ( ").replace(")", " ) ").split()
-    folded = {alias.lower(): reference_text(position) for alias, position in names.items()}
-    return " ".join(folded.get(word.lower(), word) for word in words)
+    parts = text.replace("(", " ( ").replace(")", " ) ").split()
+    positions = {alias.lower(): reference_text(position) for alias, position in names.items()}
+    return " ".join(positions.get(part.lower(), part) for part in parts)
 
 
 def _as_equality(part: Expression) -> Equality | None:
     if not (isinstance(part, Call) and part.function == "="):
         return None
     left, right = part.args
-    if any(isinstance(x, Aggregate) for x in walk(part)):
+    if has_aggregate(part):
         return None
     left_refs, right_refs = positions_of(left), positions_of(right)
     if len(left_refs) != 1 or len(right_refs) != 1 or left_refs == right_refs or left.type != right.type:
@@ -142,24 +142,17 @@ def _as_equality(part: Expression) -> Equality | None:
     texts = None
     if isinstance(left, ColumnRef) and isinstance(right, ColumnRef) and left.type.name == "STRING":
         texts = (left.column, right.column)
-    return Equality(
-        a,
-        JoinKeyColumn.of(left).name,
-        b,
-        JoinKeyColumn.of(right).name,
-        is_exact(left.type),
-        Call("=", (left, right), BOOLEAN),
-        texts,
-    )
+    keys = JoinKeyColumn.of(left).name, JoinKeyColumn.of(right).name
+    return Equality(a, keys[0], b, keys[1], is_exact(left.type), Call("=", (left, right), BOOLEAN), texts)
 
 
 def _keys_of(position: int, equalities: list[Equality]) -> tuple[JoinKeyColumn, ...]:
+    """The keys of the reference at a position, each once."""
     keys: dict[str, JoinKeyColumn] = {}
     for equality in equalities:
         assert isinstance(equality.condition, Call)
-        left, right = equality.condition.args
-        if equality.left == position:
-            keys[equality.left_key] = JoinKeyColumn.of(left)
-        if equality.right == position:
-            keys[equality.right_key] = JoinKeyColumn.of(right)
+        for side, at in zip(equality.condition.args, (equality.left, equality.right), strict=True):
+            if at == position:
+                key = JoinKeyColumn.of(side)
+                keys[key.name] = key
     return tuple(keys.values())

@@ -1,9 +1,7 @@
 """A plan as a drawing: one SVG, for pages, notebooks and files.
 
-Answer   `draw` puts the parts of a plan in a tree, results on top and streams at the bottom, with what was counted
-         written on boxes and edges. Colours are attributes with classes beside them: a page may give others, and a
-         notebook needs nothing.
-State    None.
+Answer   `draw` draws the parts of a plan as a tree, with results on top and streams at the bottom, and with counts on
+         boxes and edges. Colours are attributes, with classes beside them for a page that gives others.
 Limits   Every text is escaped. A drawing is as wide as its lowest row: hundreds of streams in one query make a wide
          one.
 """
@@ -32,11 +30,11 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was counted at a part."""
+    """Counts at a part."""
 
     #: Further lines in its box.
     lines: tuple[str, ...] = ()
-    #: What goes on to the part above.
+    #: The text of the edge to the part above.
     edge: str = ""
 
 
@@ -80,9 +78,9 @@ def _boxed(part: Part, notes: Mapping[str, Note]) -> _Box:
     inputs = [_boxed(one, notes) for one in part.inputs]
     width = max([_NARROW, len(part.title) * _TITLE + 2 * _PAD, *(len(line) * _LETTER + 2 * _PAD for line in lines)])
     below = sum(one.span for one in inputs) + _GAP * max(0, len(inputs) - 1)
-    # What stands on an edge needs room beside it.
-    said = max((len(one.edge) * _LETTER + 2 * _PAD for one in inputs), default=0.0) * len(inputs)
-    return _Box(part, lines, note.edge, width, _LINE * (len(lines) + 1) + 1.4 * _PAD, max(width, below, said), inputs)
+    # The text of an edge needs room beside it.
+    texts = max((len(one.edge) * _LETTER + 2 * _PAD for one in inputs), default=0.0) * len(inputs)
+    return _Box(part, lines, note.edge, width, _LINE * (len(lines) + 1) + 1.4 * _PAD, max(width, below, texts), inputs)
 
 
 def _measure(box: _Box, level: int, heights: list[float]) -> None:

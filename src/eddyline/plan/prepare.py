@@ -1,4 +1,8 @@
-"""From a bound query to its lowered form, through the rules: what every driver and command does first."""
+"""From a bound query to its lowered form, and which module plans a query.
+
+Answer   `prepare` runs the rules and lowers a query; `prepare_tree` gives its first tree too. `check` refuses a query
+         that cannot be answered. `notices`, `explanation` and `shape` describe queries to users.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from eddyline.plan.verify import verify, warnings_of
 if TYPE_CHECKING:
     from eddyline.plan.shape import Part
 
-#: More would fit a stamp, but no search for a tree.
+#: The searches for a join tree take no more.
 MOST_REFERENCES = 32
 
 
@@ -34,13 +38,13 @@ def prepare(query: BoundQuery) -> Lowered:
 
 
 def prepare_tree(query: BoundQuery, sources: Sources | None = None) -> tuple[Lowered, JTree]:
-    """The lowered query and the tree it would start with; raises where the plan setting does not fit the query."""
+    """The lowered query and its first tree; raises if the setting `plan` does not fit the query."""
     lowered = prepare(query)
     return lowered, choose_tree(lowered, sources)
 
 
 def explained(lowered: Lowered, sources: Sources) -> str:
-    """How a query would be answered if it ran alone, with what that would cost."""
+    """How a query would be answered if it ran alone, and the price of that."""
     from eddyline.plan.explain import cost_lines, explain
 
     choice = qualified(lowered, choose(lowered, sources))
@@ -48,7 +52,7 @@ def explained(lowered: Lowered, sources: Sources) -> str:
 
 
 def _endings(query: BoundQuery, sources: Sources) -> dict[str, str]:
-    """What ends the wait of rows that have no window."""
+    """The lines on what ends the wait of rows without a window."""
     from eddyline.plan.promised import promise_line, times_of
     from eddyline.plan.ranges.implied import implied_line
 
@@ -64,7 +68,7 @@ _PLANNERS: tuple[tuple[Callable[[BoundQuery], bool], str], ...] = (
 
 
 def _planner(query: BoundQuery) -> Any:
-    """The module that plans a query; None: rules and join trees do."""
+    """The module that plans a query; None: it is planned by rules and a join tree."""
     found = next((module for serves, module in _PLANNERS if serves(query)), None)
     return None if found is None else import_module(found)
 
@@ -82,15 +86,10 @@ def check(query: BoundQuery, sources: Sources | None = None) -> None:
 
 
 def _check_propagation(query: BoundQuery) -> None:
-    """Only joins, filters and groups that close know of values that are finished."""
-    if query.settings.propagate != "off" and (
-        query.pattern is not None
-        or query.ranking is not None
-        or query.followed
-        or query.group_window is not None
-        or query.distinct
-        or (query.is_aggregate and query.emit.kind != "close")
-    ):
+    """Refuse `propagate` for queries that never find a value finished: all but joins, filters and groups that close."""
+    ranked = query.ranking is not None or bool(query.followed) or query.distinct
+    open_ended = query.group_window is not None or (query.is_aggregate and query.emit.kind != "close")
+    if query.settings.propagate != "off" and (query.pattern is not None or ranked or open_ended):
         raise PlanProblem(
             f"query {query.name} puts out no punctuations",
             detail="a value of it is never finished" if query.pattern is None else "it is an event pattern",
@@ -99,15 +98,15 @@ def _check_propagation(query: BoundQuery) -> None:
 
 
 def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
-    """What is worth knowing about a query and those behind its subqueries, one line each."""
-    # Several queries behind one outer join say the same.
+    """Warnings about a query and those behind its subqueries, one line each."""
+    # Several queries behind one outer join may have equal warnings.
     inner = list(dict.fromkeys(line for maker in query.makers for line in notices(maker, sources)))
     planner = _planner(query)
     return inner + (warnings_of(query, sources) if planner is None else planner.notices(query, sources))
 
 
 def shape(query: BoundQuery, sources: Sources, text: str) -> Part:
-    """The plan of a query as it would be answered if it ran alone, to be drawn; `text` is its explanation."""
+    """The plan of a query that runs alone, as a drawing needs it; `text` is its explanation."""
     from eddyline.plan.shape import query_shape, text_shape
 
     if _planner(query) is not None:

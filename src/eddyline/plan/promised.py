@@ -1,10 +1,10 @@
-"""What would close the references of a query: the declared punctuations of their streams.
+"""The declared punctuations that close the references of a query.
 
 Answer   `closers` names, per reference, the declarations whose columns the query fixes: by equalities with other
-         references, by filters and by the grouping columns of EMIT ON CLOSE. `promise_line` is what EXPLAIN says.
-         `lasting` are the references whose stores can only grow: another reference of their query has neither a window
-         nor a promise that ends it.
-Limits   PUNCTUATE can speak of any column: a stream that statements speak of counts as closable over the fixed columns.
+         references, by filters and by the grouping columns of EMIT ON CLOSE. `promise_line` is a line of EXPLAIN.
+         `lasting` are the references whose stores can only grow, because nothing closes another reference of their
+         query.
+Limits   PUNCTUATE may name any column: a stream with such statements counts as closable over the fixed columns.
 """
 
 from __future__ import annotations
@@ -27,12 +27,8 @@ def fixed_columns(query: BoundQuery, alias: str) -> set[str]:
     found: set[str] = set()
     for part in query.where:
         if isinstance(part, Call) and part.function == "=" and len(refs_of(part)) > 1:
-            found |= {
-                column
-                for side in part.args
-                for ref, column in columns_of(side)
-                if ref == alias and len(columns_of(side)) == 1
-            }
+            sides = [next(iter(read)) for read in map(columns_of, part.args) if len(read) == 1]
+            found |= {column for ref, column in sides if ref == alias}
         elif refs_of(part) == {alias}:
             found |= {column for column, pattern in regions_of(part).items() if pattern.constants is not None}
     if query.by_promises:
@@ -41,7 +37,7 @@ def fixed_columns(query: BoundQuery, alias: str) -> set[str]:
 
 
 def closers(query: BoundQuery, alias: str, sources: Sources) -> list[str]:
-    """What can close a reference, one phrase each."""
+    """What can close a reference, one phrase per declaration."""
     stream = sources.get(query.reference(alias).source)
     if not isinstance(stream, Stream):
         return ["it is a table"] if isinstance(stream, Table) and stream.refresh is None else []
@@ -74,21 +70,21 @@ def _follows_time(key: Expression, alias: str, stream: Stream) -> bool:
 
 
 def promise_line(query: BoundQuery, sources: Sources) -> dict[str, str]:
-    """What EXPLAIN says of the references; nothing where no stream of the query is punctuated."""
+    """The lines of EXPLAIN on what closes the references; none if no stream of the query has punctuations."""
     streams = [sources.get(reference.source) for reference in query.streams]
     if not any(isinstance(stream, Stream) and stream.is_punctuated for stream in streams):
         return {}
-    said = {reference.alias: closers(query, reference.alias, sources) for reference in query.streams}
-    ways = "; ".join(f"{alias}: {' or '.join(found) if found else 'nothing'}" for alias, found in said.items())
+    found = {reference.alias: closers(query, reference.alias, sources) for reference in query.streams}
+    ways = "; ".join(f"{alias}: {' or '.join(phrases) or 'nothing'}" for alias, phrases in found.items())
     return {"closed by": ways, "triggers": triggers_text(query)}
 
 
 def triggers_text(query: BoundQuery, changed: Mapping[str, str] | None = None) -> str:
-    """Which event runs which component of a query, some of whose settings have changed since."""
-    wishes, changes = query.settings, changed or {}
-    purge = changes.get("purge", wishes.purge) if wishes.punctuations == "on" else "off"
-    propagate = changes.get("propagate", wishes.propagate) if query.announces else "off"
-    return trigger_line(purge, propagate, wishes.over_budget == "spill")
+    """Which event runs which component of a query; `changed` are settings that changed while it runs."""
+    settings, changes = query.settings, changed or {}
+    purge = changes.get("purge", settings.purge) if settings.punctuations == "on" else "off"
+    propagate = changes.get("propagate", settings.propagate) if query.announces else "off"
+    return trigger_line(purge, propagate, settings.over_budget == "spill")
 
 
 def times_of(sources: Sources) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A plan as a tree of parts: what is drawn, and what figures are put to.
+"""A plan as a tree of parts, which drawings show and figures are counted for.
 
 Answer   `query_shape` makes one of a lowered query and the tree that answers it: streams and tables with windows and
          filters at the bottom, joins, an aggregate, the results on top. `text_shape` makes one of any other query from
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eddyline.model.expressions.expression import Expression, rename_refs
-from eddyline.model.joining import Tree
+from eddyline.model.joining import Tree, leaves
 from eddyline.plan.lower import Lowered
 
 #: Letters of a line, and lines of a node. Bounds of the display.
@@ -80,13 +80,8 @@ def text_shape(name: str, text: str, streams: Iterable[str], key: str) -> Part:
     """The shape of a query that is no join: its streams, one part for all that it does, its results."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("query:")]
     inputs = tuple(Part("stream", stream, (), stream) for stream in sorted(streams))
-    return Part(
-        "results",
-        name,
-        (),
-        f"query {name}",
-        (Part("other", lines[0] if lines else name, _short(lines[1:]), key, inputs),),
-    )
+    other = Part("other", lines[0] if lines else name, _short(lines[1:]), key, inputs)
+    return Part("results", name, (), f"query {name}", (other,))
 
 
 def _node(
@@ -108,8 +103,8 @@ def _node(
             passing = (name_of((tree,)),) * 2
         return Part("stream", title, _short(lines), seat.source, passing=passing)
     inputs = tuple(_node(lowered, branch, own, name_of, passing) for branch in tree)
-    mine = frozenset(_leaves(tree))
-    below = [frozenset(_leaves(branch)) for branch in tree]
+    mine = frozenset(leaves(tree))
+    below = [frozenset(leaves(branch)) for branch in tree]
     conditions = []
     for equality in lowered.equalities:
         ends = {equality.left, equality.right}
@@ -119,10 +114,6 @@ def _node(
         conditions += [_text(condition, own) for condition in lowered.residuals]
     key = "" if name_of is None else name_of(tuple(sorted(mine)))
     return Part("join", "join" if len(inputs) == 2 else f"join of {len(inputs)}", _short(conditions), key, inputs)
-
-
-def _leaves(tree: Tree) -> list[int]:
-    return [tree] if isinstance(tree, int) else [leaf for branch in tree for leaf in _leaves(branch)]
 
 
 def _text(expression: Expression, own: dict[int, str]) -> str:

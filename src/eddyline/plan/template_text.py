@@ -1,7 +1,7 @@
 """EXPLAIN of templates, requests and streams of requests.
 
 Answer   One `name: text` line per fact, as EXPLAIN of a query has them.
-Limits   What has been measured is there only where the template stands.
+Limits   Counts of rows and requests are shown only for a registered template.
 """
 
 from __future__ import annotations
@@ -49,21 +49,16 @@ def _measured(template: Template, registered: RegisteredTemplate) -> list[str]:
 
 
 def request_text(template: Template, request: Request) -> str:
-    fixed = sorted({condition.key for condition in request.conditions if condition.kind == "in"})
-    ranged = sorted(
-        {condition.key for condition in request.conditions if condition.kind in ("<", "<=", ">", ">=")} - {*fixed}
-    )
+    fixed = {condition.key for condition in request.conditions if condition.kind == "in"}
+    ranged = {condition.key for condition in request.conditions if condition.kind in ("<", "<=", ">", ">=")} - fixed
     columns = [(template.keys if is_key else template.aggregates)[number].name for is_key, number in request.columns]
-    helped = _helps(
-        template,
-        {template.keys[key].name.lower() for key in fixed},
-        {template.keys[key].name.lower() for key in ranged},
-    )
+    names = [[template.keys[key].name for key in sorted(keys)] for keys in (fixed, ranged)]
+    helped = _helps(template, *({name.lower() for name in some} for some in names))
     return "\n".join(
         [
             f"request: {', '.join(columns)} from {template.name} [{request.window}]",
-            f"fixes: {', '.join(template.keys[key].name for key in fixed) or 'nothing'}",
-            *([f"ranges: {', '.join(template.keys[key].name for key in ranged)}"] if ranged else []),
+            f"fixes: {', '.join(names[0]) or 'nothing'}",
+            *([f"ranges: {', '.join(names[1])}"] if ranged else []),
             f"groups by: {', '.join(template.keys[key].name for key in request.group_by) or '()'}",
             f"access path: {'index, or scan where that is cheaper' if helped else 'scan'}",
         ]
@@ -105,7 +100,7 @@ def check(query: BoundQuery, sources: Sources | None) -> None:
 
 
 def notices(query: BoundQuery, sources: Sources | None) -> list[str]:
-    """Requests go when they have been answered, and a template keeps its window."""
+    """None: requests are removed when they have been answered, and a template keeps its window."""
     return []
 
 

@@ -1,8 +1,8 @@
-"""The laws of a plan, and warnings about what nothing bounds.
+"""The laws of a plan, and warnings about state that nothing bounds.
 
-Answer   `verify` raises where a query breaks a law of its own form, `verify_rewritten` where a rule made another query
-         of it. `warnings_of` names what can only grow; with `SET unbounded = 'error'` the warning is a refusal.
-Limits   Whether two conditions mean the same is not decided here: goldens run both.
+Answer   `verify` raises if a query breaks a law of bound queries, `verify_rewritten` if a rule changed what no rule may
+         change. `warnings_of` names state that can only grow; with `SET unbounded = 'error'` it refuses the query.
+Limits   Whether two conditions are equivalent is not tested here: goldens run both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def verify(query: BoundQuery) -> None:
     """The laws that every bound query keeps: a query that breaks one is a fault of the engine, not of the user."""
     aliases = {reference.alias for reference in query.references}
     having = () if query.having is None else (query.having,)
-    for expression in (*query.where, *(o.expression for o in query.outputs), *query.group_by, *having):
+    for expression in (*query.where, *query.computed, *query.group_by):
         strange = refs_of(expression) - aliases
         if strange:
             raise Fault(
@@ -49,12 +49,12 @@ def verify(query: BoundQuery) -> None:
 
 
 def _verify_groups(query: BoundQuery) -> None:
-    """Above the grouping there are grouping expressions, aggregates and constants; all grouping expressions are
+    """Outputs and HAVING are made of grouping expressions, aggregates and constants; all grouping expressions are
     selected."""
     if not query.group_by and query.having is None and not any(has_aggregate(o.expression) for o in query.outputs):
         return
     selected = [o.expression for o in query.outputs]
-    for expression in (*selected, *(() if query.having is None else (query.having,))):
+    for expression in query.computed:
         stray = ungrouped(expression, query.group_by)
         if stray is not None:
             raise Fault(f"query {query.name} reads {stray} above its grouping", detail=str(expression))
@@ -65,8 +65,7 @@ def _verify_groups(query: BoundQuery) -> None:
 
 
 def verify_rewritten(before: BoundQuery, after: BoundQuery) -> None:
-    """What no rule may touch is as it was: references, the names and types of outputs, grouping or none, emission,
-    settings."""
+    """A rule changes none of these: references, the names and types of outputs, grouping or none, EMIT, settings."""
     laws = {
         "name": (before.name, after.name),
         "references": (before.references, after.references),
@@ -97,28 +96,22 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     """
     found: list[str] = []
     implied = implied_windows(query, times_of(sources or {}))
+    lasts = not query.is_aggregate and query.emit.kind != "close"
+    ranked = query.ranking is not None and bool(query.ranking.partition) and lasts
     for reference in query.streams:
         if not isinstance(reference.window, Unbounded) or reference.alias in implied:
             continue
-        if (
-            len(query.streams) > 1
-            and query.settings.punctuations == "on"
-            and reference.alias not in lasting(query, sources or {})
-        ):
+        ends = query.settings.punctuations == "on" and reference.alias not in lasting(query, sources or {})
+        if len(query.streams) > 1 and ends:
             continue
         if _puts_together(query):
-            # Both of its stores grow: one line says so.
+            # Both of its stores grow: one warning is enough.
             if found:
                 continue
             what = "what an outer join or EXISTS found for rows"
         elif len(query.streams) > 1:
             what = f"the store of {reference.source} ({reference.alias})"
-        elif (
-            query.ranking is not None
-            and not query.is_aggregate
-            and query.emit.kind != "close"
-            and query.ranking.partition
-        ) or any(followed.partition for followed in query.followed):
+        elif ranked or any(followed.partition for followed in query.followed):
             what = f"what is kept of {reference.source} ({reference.alias}) per partition"
         elif query.living is not None:
             # The queries that make its stream name the streams without a window.
@@ -146,6 +139,5 @@ def _puts_together(query: BoundQuery) -> bool:
 
 def _keeps_values(query: BoundQuery) -> bool:
     """Whether an aggregate has ever more groups or distinct values to remember."""
-    parts = [*(o.expression for o in query.outputs), *(() if query.having is None else (query.having,))]
-    distinct = any(isinstance(x, Aggregate) and x.distinct for part in parts for x in walk(part))
+    distinct = any(isinstance(x, Aggregate) and x.distinct for part in query.computed for x in walk(part))
     return bool(query.group_by) or query.distinct or distinct

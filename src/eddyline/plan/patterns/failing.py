@@ -1,4 +1,4 @@
-"""RunSAT: what an event of a trace proves about a disjunct, worked out before any event comes.
+"""RunSAT: after which events of a trace a disjunct can no longer match, computed when the query is planned.
 
 Answer   `failing_of` gives for one disjunct, per type t that may be seen:
 
@@ -40,7 +40,7 @@ def failing_of(shape: DisjunctShape, rules: Rules) -> Failing:
 
 
 def _masks(shape: DisjunctShape, rules: Rules, closed: frozenset[EventType], plus: dict[EventType, bool]) -> list[Mask]:
-    """Clauses with several types of their own that the disjunct does not bring."""
+    """Sets of types that only together end the disjunct: those of a clause that are neither in it nor required by it."""
     found: dict[frozenset[EventType], bool] = {}
     for given in [horn.given for horn in rules.horns] + [never.types for never in rules.nevers]:
         rest = given - closed

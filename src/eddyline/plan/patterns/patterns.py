@@ -1,9 +1,9 @@
 """The plan of an EVENT query: disjuncts that can match, failing conditions, what bounds its state.
 
 Answer   `plan_pattern` tests every disjunct against the rules of the book (SunSAT), drops those that can never match,
-         and works out the failing conditions of the others (RunSAT). `explain_pattern` is the text of EXPLAIN,
-         `warnings_of_pattern` what may grow.
-Limits   Under `constraints = off` only what cuts traces is used. The rules of a book are those of all its constraints.
+         and computes the failing conditions of the others (RunSAT). `explain_pattern` is the text of EXPLAIN,
+         `warnings_of_pattern` lists state that may grow for ever.
+Limits   Under `constraints = off` only the rules that end traces are used.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.window import span_text
 from eddyline.operators.pattern.config import PatternConfig
+from eddyline.plan.explain import changed_line
 from eddyline.plan.patterns.failing import failing_of
 from eddyline.plan.patterns.satisfy import Conflict, DisjunctShape, conflict_of
 from eddyline.plan.tree.statistics import Sources
@@ -36,16 +37,11 @@ class PatternPlan:
     mode: str
 
     def config(self, columns: Mapping[str, DataType]) -> PatternConfig:
-        """What the book takes."""
-        prunes = self.mode == "prune"
-        return PatternConfig(
-            self.query.name,
-            self.pattern,
-            columns[self.pattern.book.type],
-            tuple(d for d, _ in self.kept),
-            tuple(f if prunes else None for _, f in self.kept),
-            self.mode,
-        )
+        """The configuration of the operator."""
+        disjuncts = tuple(disjunct for disjunct, _ in self.kept)
+        failing = tuple(found if self.mode == "prune" else None for _, found in self.kept)
+        kind = columns[self.pattern.book.type]
+        return PatternConfig(self.query.name, self.pattern, kind, disjuncts, failing, self.mode)
 
     @property
     def warnings(self) -> list[str]:
@@ -80,13 +76,9 @@ def plan_pattern(query: BoundQuery, rules: Rules) -> PatternPlan:
         else:
             dropped[number] = conflict
     if not kept and query.settings.unsatisfiable == "error":
-        raise PlanProblem(
-            f"query {query.name} can never match",
-            detail="; ".join(
-                f"{pattern.text_of(pattern.disjuncts[n])} breaks {conflict}" for n, conflict in dropped.items()
-            ),
-            hint="mend the pattern or the constraints, or SET unsatisfiable = 'warn'",
-        )
+        broken = [f"{pattern.text_of(pattern.disjuncts[n])} breaks {conflict}" for n, conflict in dropped.items()]
+        hint = "mend the pattern or the constraints, or SET unsatisfiable = 'warn'"
+        raise PlanProblem(f"query {query.name} can never match", detail="; ".join(broken), hint=hint)
     return PatternPlan(query, pattern, rules, tuple(kept), dropped, query.settings.constraints)
 
 
@@ -103,7 +95,7 @@ def bounds_of(pattern: EventPattern, rules: Rules) -> list[str]:
 
 
 def warnings_of_pattern(plan: PatternPlan) -> list[str]:
-    """What is worth knowing: disjuncts that never match, and state that nothing bounds.
+    """One line each: disjuncts that never match, and state that nothing bounds.
 
     Raises:
         PlanProblem: nothing bounds the state, and `SET unbounded = 'error'`.
@@ -129,24 +121,19 @@ def explain_pattern(plan: PatternPlan) -> str:
     for number, disjunct in enumerate(pattern.disjuncts):
         lines.append(f"disjunct {number + 1}: {pattern.text_of(disjunct)}")
         for gap in disjunct.gaps:
-            lines.append(
-                f"  no {pattern.leaves[gap.leaf]}" + (" until WITHIN has passed" if gap.after == 0 else " in between")
-            )
+            until = "until WITHIN has passed" if gap.after == 0 else "in between"
+            lines.append(f"  no {pattern.leaves[gap.leaf]} {until}")
         if number in plan.dropped:
             lines.append(f"  can never match: {plan.dropped[number]}")
         elif plan.mode == "prune":
             lines += [f"  {line}" for line in kept[disjunct].lines(DisjunctShape.of(pattern, disjunct).types)]
-    lines.append(
-        "return: " + ", ".join(f"{str(o.expression).removeprefix('_trace.')} AS {o.name}" for o in query.outputs)
-    )
+    outputs = [f"{str(o.expression).removeprefix('_trace.')} AS {o.name}" for o in query.outputs]
+    lines.append(f"return: {', '.join(outputs)}")
     lines.append(f"matches: {'first of each trace' if pattern.first else 'all'}")
     lines.append(f"constraints: {plan.mode}")
     bounds = bounds_of(pattern, plan.rules)
     lines.append("state: " + (f"bounded by {', '.join(bounds)}" if bounds else "nothing bounds it"))
-    changed = {name: value for name, value in query.settings.changed().items() if name != "constraints"}
-    if changed:
-        lines.append("set: " + ", ".join(f"{name} = {value}" for name, value in changed.items()))
-    return "\n".join(lines)
+    return "\n".join([*lines, *changed_line(query.settings, "constraints")])
 
 
 # -- called by `plan/prepare.py`

@@ -43,7 +43,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class DisjunctShape:
-    """The types of a disjunct's leaves and their order: all that constraints speak of."""
+    """The types of a disjunct's leaves and their order; constraints depend on nothing else."""
 
     types: tuple[EventType, ...]
     before: tuple[int, ...]
@@ -60,22 +60,20 @@ def conflict_of(shape: DisjunctShape, rules: Rules, seen: Iterable[EventType] = 
     for never in rules.nevers:
         if never.types <= closed:
             return Conflict((str(never.rule), *_required_by(closed, known, rules)))
-    # What END says holds for events that come; nothing is concluded from it for types that are only required.
+    # END is used only for types that occur for sure, not for types that are only required.
     ends = sorted({t for t in known if t in rules.end}, key=str)
     if len(ends) > 1:
         return Conflict((f"END({ends[0]}, {ends[1]})",))
     required = [t for t in sorted(closed, key=str) if t not in known]
     # PRIOR alone: a cycle among types that all occur, whatever the pattern's order.
     bare = [*known, *required]
-    cycle = _cycle(bare, [0] * len(bare), rules, with_ends=False)
-    if cycle is None:
-        cycle = _cycle(known, [*shape.before, *([0] * (len(known) - len(shape.before)))], rules)
+    before = [*shape.before, *([0] * (len(bare) - len(shape.before)))]
+    cycle = _cycle(bare, [0] * len(bare), rules, with_ends=False) or _cycle(known, before[: len(known)], rules)
     if cycle is not None:
         return Conflict(cycle)
-    if required:
-        cycle = _cycle(bare, [*shape.before, *([0] * (len(bare) - len(shape.before)))], rules, with_ends=False)
-        if cycle is not None:
-            return Conflict((*cycle, *_required_by(closed, known, rules)), through_required=True)
+    cycle = _cycle(bare, before, rules, with_ends=False) if required else None
+    if cycle is not None:
+        return Conflict((*cycle, *_required_by(closed, known, rules)), through_required=True)
     return None
 
 

@@ -121,11 +121,7 @@ def _played(net: Net, most: int) -> _Game:
 
 def _completed(game: _Game) -> _Game:
     """The part of the graph from which an end can be reached."""
-    back: list[list[int]] = [[] for _ in game.steps]
-    for at, steps in enumerate(game.steps):
-        for _, to in steps:
-            back[to].append(at)
-    good = _reached(game.ends, back)
+    good = _reached(game.ends, _reversed([[to for _, to in steps] for steps in game.steps]))
     if 0 not in good:
         raise PlanProblem(
             "no run of the workflow comes to an end", hint="look for gateways that split one way and join another"
@@ -133,6 +129,14 @@ def _completed(game: _Game) -> _Game:
     return _Game(
         [[s for s in steps if s[1] in good] if at in good else [] for at, steps in enumerate(game.steps)], game.ends
     )
+
+
+def _reversed(edges: list[list[int]]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in edges]
+    for at, targets in enumerate(edges):
+        for to in targets:
+            found[to].append(at)
+    return found
 
 
 def _reached(begin: list[int], edges: list[list[int]]) -> set[int]:
@@ -148,12 +152,11 @@ def _reached(begin: list[int], edges: list[list[int]]) -> set[int]:
 def _later(game: _Game, bit: dict[str, int]) -> list[int]:
     """Per marking the labels that can still come, as bits."""
     later = [0] * len(game.steps)
-    back: list[list[int]] = [[] for _ in game.steps]
+    back = _reversed([[to for _, to in steps] for steps in game.steps])
     for at, steps in enumerate(game.steps):
-        for label, to in steps:
-            back[to].append(at)
+        for label, _ in steps:
             later[at] |= bit[label] if label is not None else 0
-    # A marking is looked at again when one behind it has grown; late markings come first.
+    # A marking is visited again after the labels of one behind it have grown; late markings come first.
     ahead = deque(range(len(later) - 1, -1, -1))
     waiting = [True] * len(later)
     while ahead:
@@ -177,23 +180,15 @@ def _first(game: _Game) -> set[str]:
 
 def _last(game: _Game, later: list[int]) -> set[str]:
     """Labels that some run ends with."""
-    back: list[list[int]] = [[] for _ in game.steps]
-    for at, steps in enumerate(game.steps):
-        for label, to in steps:
-            if label is None:
-                back[to].append(at)
-    closing = _reached(game.ends, back)
+    silent = [[to for label, to in steps if label is None] for steps in game.steps]
+    closing = _reached(game.ends, _reversed(silent))
     return {label for steps in game.steps for label, to in steps if label is not None and to in closing}
 
 
 def _without(game: _Game, b: str) -> list[str]:
     """The labels that no complete run has without b."""
     forward = [[to for label, to in steps if label != b] for steps in game.steps]
-    back: list[list[int]] = [[] for _ in game.steps]
-    for at, targets in enumerate(forward):
-        for to in targets:
-            back[to].append(at)
-    here, there = _reached([0], forward), _reached(game.ends, back)
+    here, there = _reached([0], forward), _reached(game.ends, _reversed(forward))
     possible = {label for at in here for label, to in game.steps[at] if label not in (None, b) and to in there}
     everything = {label for steps in game.steps for label, _ in steps if label is not None}
     return sorted(label for label in everything - possible if label is not None)
