@@ -1,6 +1,6 @@
-"""Rules over bound queries, and the one door through which every rule goes.
+"""Rules over bound queries, all of which `run_rule` runs, checks and records.
 
-Answer   `rewrite` gives a query with the same answer that is cheaper to run, and says what each rule did.
+Answer   `rewrite` gives a query with the same answer that is cheaper to run, and a trace of each rule.
 State    None.
 Limits   WHERE, HAVING and outputs change, and grouping expressions only together with the outputs that select them.
          Filters of one reference need no rule: `lower` puts them before the join.
@@ -25,20 +25,20 @@ Rule = Callable[[BoundQuery], BoundQuery]
 
 #: The rules in the order in which they run.
 RULES: tuple[tuple[str, Rule], ...] = (
-    # First: the others compare terms as they are written, and 1 + 1 is not written like 2.
+    # First: the other rules compare terms as they are written, and 1 + 1 is not written like 2.
     ("fold_constants", fold_constants),
-    # After folding has found the TRUEs and FALSEs; an OR with one alternative left is then an AND for the next rule.
+    # After folding, which finds the TRUEs and FALSEs; an OR with one alternative left is then an AND for the next rule.
     ("simplify_conditions", simplify_conditions),
-    # Before equalities are spread: some stand only inside ORs.
+    # Before equalities are spread: some are only inside ORs.
     ("pull_common_filters", pull_common_filters),
-    # Last: it adds terms, and needs all equalities in the open.
+    # Last: it reads all equalities that are conjuncts of WHERE, and adds terms.
     ("spread_equalities", spread_equalities),
 )
 
 
 @dataclass(frozen=True)
 class RuleTrace:
-    """What one rule did to one query, and how long it took. Texts are made when they are read."""
+    """What one rule changed in one query, and how long it took. The texts are properties: most are never read."""
 
     rule: str
     old: BoundQuery
@@ -68,7 +68,7 @@ class RuleTrace:
 
 
 def rewrite(query: BoundQuery, off: frozenset[str] = frozenset()) -> tuple[BoundQuery, tuple[RuleTrace, ...]]:
-    """The query after all rules but those switched off, and one trace per rule that ran.
+    """The query after all rules except `off`, and one trace per rule that ran.
 
     >>> from eddyline.language import bind_script
     >>> job = bind_script('''
@@ -81,11 +81,10 @@ def rewrite(query: BoundQuery, off: frozenset[str] = frozenset()) -> tuple[Bound
       - where: bids.price > (10.0 * 2.5)
       + where: bids.price > 25.0
     """
-    unknown = sorted(off - {name for name, _ in RULES})
+    names = [name for name, _ in RULES]
+    unknown = sorted(off - {*names})
     if unknown:
-        raise PlanProblem(
-            f"there is no rule {', '.join(unknown)}", hint=f"rules are {', '.join(name for name, _ in RULES)}"
-        )
+        raise PlanProblem(f"there is no rule {', '.join(unknown)}", hint=f"rules are {', '.join(names)}")
     traces = []
     for name, rule in RULES:
         query, trace = run_rule(name, rule, query, off)
@@ -97,7 +96,7 @@ def rewrite(query: BoundQuery, off: frozenset[str] = frozenset()) -> tuple[Bound
 def run_rule(
     name: str, rule: Rule, query: BoundQuery, off: frozenset[str] = frozenset()
 ) -> tuple[BoundQuery, RuleTrace | None]:
-    """The one door: the rule is skipped if it is switched off, timed, its result verified, and what it changed noted.
+    """Run a rule unless it is in `off`, verify its result, and record what it changed and how long it took.
 
     Raises:
         Fault: the rule made a query that breaks a law, or that is not the same query.
@@ -111,8 +110,7 @@ def run_rule(
             verify(after)
             verify_rewritten(query, after)
     except RecursionError:
-        # Rules recurse deeper into an expression than its evaluation does. One that is too deep for the rules runs as
-        # written.
+        # Rules recurse deeper than evaluation does: an expression that is too deep for a rule is evaluated as written.
         after = query
     except Fault as problem:
         raise Fault(f"rule {name} broke query {query.name}: {problem.message}", detail=problem.detail) from problem
@@ -129,7 +127,7 @@ def _text(query: BoundQuery) -> str:
 
 
 def _only_in(lines: list[str], others: list[str]) -> list[str]:
-    """The lines without those that the others have too, each as often as it is too many; the last ones are."""
+    """The lines that the others do not have, or not as often; of several equal ones the last."""
     extra = Counter(lines) - Counter(others)
     found = []
     for line in reversed(lines):

@@ -1,1 +1,1 @@
-"""What conditions say about ranges of values and about event times."""
+"""What follows from conditions for ranges of values and for event times."""

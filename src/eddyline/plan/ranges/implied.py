@@ -1,12 +1,11 @@
-"""Windows that conditions between event times imply: `b.ts <= a.ts + INTERVAL '1 hour'` says how long a row of `a`
-waits for one of `b`.
+"""Windows that conditions between event times imply.
 
-Answer   `implied_windows` gives a RANGE for each reference without a window whose rows are, in every combination that
-         satisfies the conditions, at most so much older than the newest row. Stores forget rows by it; answers stay the
-         same.
-Limits   Conditions that are differences of two event times (`predsat.py`), and RANGE windows of other references. A
-         reference has an implied window only if every other stream of its query is bounded by it, over other references
-         too.
+Answer   `implied_windows` gives a RANGE to each reference without a window whose rows are, in every combination that
+         satisfies the conditions, at most so much older than the newest row: under `b.ts <= a.ts + INTERVAL '1 hour'` a
+         row of `a` waits an hour. Stores forget rows by these windows; answers stay the same.
+Limits   Only conditions that are differences of two event times (`predsat.py`), and RANGE windows of other references.
+         A reference has an implied window only if the conditions bound it against every other stream of its query,
+         directly or through further references.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def implied_windows(query: BoundQuery, times: Mapping[str, str]) -> dict[str, Ra
     streams = query.streams
     if len(streams) < 2 or not any(isinstance(reference.window, Unbounded) for reference in streams):
         return {}
-    # Loaded with the first query that can have such a window.
+    # NumPy is loaded with the first query that can have such a window.
     import numpy as np
 
     from eddyline.plan.ranges.predsat import NO_BOUND, System, closed, conjuncts_of
@@ -46,7 +45,7 @@ def implied_windows(query: BoundQuery, times: Mapping[str, str]) -> dict[str, Ra
     if sum(number is not None for number in numbers) < 2:
         return {}
     known = System.of(len(found.variables), found.parts).bounds
-    # How much later than a row of the reference in the column one of the reference in the line can be.
+    # Line i, column j: how much later than a row of reference j a row of reference i can be.
     bounds = np.full((len(streams), len(streams)), NO_BOUND)
     for i, later in enumerate(numbers):
         for j, earlier in enumerate(numbers):
@@ -85,8 +84,6 @@ def storing_windows(lowered: Lowered, times: Mapping[str, str]) -> tuple[Window 
 
 
 def implied_line(query: BoundQuery, times: Mapping[str, str]) -> dict[str, str]:
-    """What EXPLAIN says of implied windows; nothing where there are none."""
-    found = implied_windows(query, times)
-    return (
-        {"implied by event times": ", ".join(f"{alias} [{window}]" for alias, window in found.items())} if found else {}
-    )
+    """The line of EXPLAIN with the implied windows; none if there are none."""
+    windows = [f"{alias} [{window}]" for alias, window in implied_windows(query, times).items()]
+    return {"implied by event times": ", ".join(windows)} if windows else {}

@@ -7,8 +7,8 @@ Answer   `compared` takes a condition f(x) op g(y) apart. Each side is a `Term`:
              a.qty * 3 + 5      core a.qty * 3, offset 5          b.price * 1.1      core b.price * 1.1, offset 0
 
 State    None.
-Limits   Constants are finite and, as factors, not 0: 0 * infinity is NaN. A function that falls is not monotone at NaN;
-         the caller looks at that. An offset that may overflow narrows the values for which something is decided.
+Limits   Constants are finite and, as factors, not 0: 0 * infinity is NaN. A function that falls is not monotone at NaN,
+         which the caller tests. For core values that may overflow with the offset nothing is decided.
 """
 
 from __future__ import annotations
@@ -83,27 +83,26 @@ def term_of(e: Expression) -> Term | None:
     if not isinstance(e, Call):
         return None
     if e.function == "cast":
-        inner = term_of(e.args[0])
-        if inner is None or inner.column is None:
+        inner = _moving(e.args[0])
+        if inner is None:
             return None
         if inner.type.is_integer and e.type.is_integer and _LIMITS[e.type.name] >= _LIMITS[inner.type.name]:
             return replace(inner, type=e.type)
         return _applied(e, inner) if _keeps_order(inner.type, e.type) else None
     if e.function in ("+", "-") and e.type.name in _LIMITS and len(e.args) == 2:
         return _shifted(e)
-    if (
-        e.function in ("+", "-", "*", "/")
-        and e.type.name in ("DOUBLE", "INT", "BIGINT", "DECIMAL")
-        and len(e.args) == 2
-    ):
+    if e.function in ("+", "-", "*", "/") and e.type.is_number and len(e.args) == 2:
         return _scaled(e)
-    if e.function == "neg":
-        inner = term_of(e.args[0])
-        return None if inner is None or inner.column is None else _applied(e, inner, turned=True)
-    if e.function == "date_trunc" and isinstance(e.args[0], Literal):
-        inner = term_of(e.args[1])
-        return None if inner is None or inner.column is None else _applied(e, inner)
+    if e.function == "neg" or (e.function == "date_trunc" and isinstance(e.args[0], Literal)):
+        inner = _moving(e.args[-1])
+        return None if inner is None else _applied(e, inner, turned=e.function == "neg")
     return None
+
+
+def _moving(e: Expression) -> Term | None:
+    """The term of an expression that reads a column; None: it is a constant, or no term."""
+    found = term_of(e)
+    return found if found is not None and found.column is not None else None
 
 
 def _applied(e: Expression, inner: Term, turned: bool = False) -> Term:
@@ -114,17 +113,14 @@ def _applied(e: Expression, inner: Term, turned: bool = False) -> Term:
 def _shifted(e: Call) -> Term | None:
     """A whole number, date or time, plus or minus a constant."""
     left, right = e.args
-    shift = _whole(right)
-    if shift is not None:
-        inner, shift = term_of(left), shift if e.function == "+" else -shift
-    elif e.function == "+" and (shift := _whole(left)) is not None:
-        inner = term_of(right)
-    elif _whole(left) is not None:
-        inner = term_of(right)
-        return None if inner is None or inner.column is None else _applied(e, inner, turned=True)
-    else:
+    before, after = _whole(left), _whole(right)
+    inner = _moving(right if after is None else left)
+    if inner is None or (before is None and after is None):
         return None
-    if inner is None or inner.column is None or not inner.is_whole:
+    if after is None and e.function == "-":
+        return _applied(e, inner, turned=True)
+    shift = before if after is None else after if e.function == "+" else -after
+    if not inner.is_whole or shift is None:
         return None
     offset = inner.offset + shift
     limit = _LIMITS[e.type.name]
@@ -137,36 +133,23 @@ def _shifted(e: Call) -> Term | None:
 def _scaled(e: Call) -> Term | None:
     """A column plus, minus, times or divided by a constant, where differences with constants are not used."""
     left, right = e.args
-    value, inner = _number(right), term_of(left)
-    if value is not None and inner is not None and inner.column is not None:
-        return (
-            None
-            if value == 0 and e.function in ("*", "/")
-            else _applied(e, inner, e.function in ("*", "/") and value < 0)
-        )
-    value, inner = _number(left), term_of(right)
-    if (
-        value is None
-        or inner is None
-        or inner.column is None
-        or e.function == "/"
-        or (e.function == "*" and value == 0)
-    ):
+    scales = e.function in ("*", "/")
+    value, inner = _number(right), _moving(left)
+    if value is not None and inner is not None:
+        return None if scales and value == 0 else _applied(e, inner, turned=scales and value < 0)
+    value, inner = _number(left), _moving(right)
+    if value is None or inner is None or e.function == "/" or (scales and value == 0):
         return None
-    return _applied(e, inner, turned=e.function == "-" or (e.function == "*" and value < 0))
+    return _applied(e, inner, turned=e.function == "-" or (scales and value < 0))
 
 
 def _constant(e: Expression) -> Expression:
     """A constant without the casts around it that keep its value."""
-    while (
-        isinstance(e, Call)
-        and e.function == "cast"
-        and (
-            (e.type.name == "BIGINT" and e.args[0].type.is_integer)
-            or (e.type.name == "DOUBLE" and e.args[0].type.is_number)
-        )
-    ):
-        e = e.args[0]
+    while isinstance(e, Call) and e.function == "cast":
+        (inner,), target = e.args, e.type.name
+        if not (target == "BIGINT" and inner.type.is_integer) and not (target == "DOUBLE" and inner.type.is_number):
+            break
+        e = inner
     return e
 
 
@@ -186,13 +169,9 @@ def _number(e: Expression) -> float | None:
 
 
 def _keeps_order(source: DataType, target: DataType) -> bool:
-    """Whether a cast never turns values around."""
-    if source == target:
-        return True
-    numbers = ("INT", "BIGINT", "DOUBLE", "DECIMAL")
-    if source.name in numbers and target.name in numbers:
-        return True
-    return {source.name, target.name} == {"DATE", "TIMESTAMP"}
+    """Whether a cast keeps the order of values."""
+    is_plain = source == target or (source.is_number and target.is_number)
+    return is_plain or {source.name, target.name} == {"DATE", "TIMESTAMP"}
 
 
 def key_of(value: object, kind: DataType) -> int:

@@ -1,17 +1,17 @@
-"""PredSAT: whether a conjunction holds for all, or for none, of the rows of whole stretches, exactly.
+"""PredSAT: whether a conjunction holds for all, or for none, of the rows of two zones, exactly.
 
 Answer   `conjuncts_of` turns conditions into *differences*: f(x) op g(y), with monotone f and g, becomes `u - v <= c`
-         over keys (ordered int64, as zones have them). `System` closes them by Floyd-Warshall and answers for many
-         pairs of stretches in one array operation:
+         over keys (the ordered int64 keys of zones). `System` closes them by Floyd-Warshall and answers for many pairs
+         of zones in one array operation:
 
-             skip   iff  low_i - up_j > D_ij  for some i, j       (>= where something on the way is strict)
-             pass   iff  the conjunct holds at the worst ends of the ranges, as rows and conjuncts tested *before* it
-                         have made them
+             skip   iff  low_i - up_j > D_ij  for some i, j       (>= if a difference on the way is strict)
+             pass   iff  the conjunct holds at the worst ends of the ranges, after the conjuncts that were tested before
+                         it have narrowed them
 
 State    None after it is made.
-Limits   Whole numbers, dates and timestamps have differences with constants. Values of other types are compared only (c
-         = 0): DOUBLE arithmetic is done by the engine's own functions at the ends of a range. A text has the key of its
-         first 8 bytes: equal keys decide nothing. A condition of another form is no conjunct and is evaluated. Skip is
+Limits   Whole numbers, dates and timestamps have differences with constants. Values of other types are only compared (c
+         = 0): the engine's functions compute DOUBLEs at the ends of a range. The key of a text has its first 8 bytes, so
+         equal keys decide nothing. Conditions of another form are no conjuncts; the join evaluates them. Skip is
          complete for conjunctions of such differences: a contradiction is a cycle, and a cycle leaves the ranges once.
 Reading  docs/heralds.md
 """
@@ -42,11 +42,11 @@ class Conjuncts:
         return tuple(part for part in self.parts if part.condition in wanted)
 
     def system(self, conditions: Iterable[Expression]) -> System:
-        """What these conditions say together."""
+        """The conjunction of these conditions."""
         return System.of(len(self.variables), self.among(conditions))
 
     def passing(self, ranges: Mapping[int, Ranges]) -> HeldConjuncts:
-        """What holds for all rows of the ranges."""
+        """The conjuncts that hold for all rows of the ranges."""
         return HeldConjuncts(ranges)
 
 
@@ -62,9 +62,8 @@ def conjuncts_of(conditions: Iterable[Expression]) -> Conjuncts:
             numbers[place] = len(variables)
             variables.append(Variable(term.column, term.core, term.falls, key=term.key))
         at = numbers[place]
-        variables[at] = replace(
-            variables[at], least=max(variables[at].least, term.least), most=min(variables[at].most, term.most)
-        )
+        least, most = max(variables[at].least, term.least), min(variables[at].most, term.most)
+        variables[at] = replace(variables[at], least=least, most=most)
         return at
 
     for condition in conditions:
@@ -75,13 +74,11 @@ def conjuncts_of(conditions: Iterable[Expression]) -> Conjuncts:
         if operator in (">", ">="):
             operator, left, right = {">": "<", ">=": "<="}[operator], right, left
         u, v = number(left), number(right)
-        bound, whole, prefixes = right.offset - left.offset, left.is_whole, left.is_prefix
-        if operator in ("=", "<>"):
-            parts.append(Conjunct(condition, operator, u, v, bound, prefixes=prefixes))
-        elif operator == "<":
-            parts.append(Conjunct(condition, "<=", u, v, bound - whole, not whole and not prefixes, prefixes))
-        else:
-            parts.append(Conjunct(condition, "<=", u, v, bound, prefixes=prefixes))
+        bound, whole, prefixes, strict = right.offset - left.offset, left.is_whole, left.is_prefix, False
+        if operator == "<":
+            # Of whole numbers `<` is `<=` with a bound that is smaller by 1; keys of prefixes decide no strictness.
+            operator, bound, strict = "<=", bound - whole, not whole and not prefixes
+        parts.append(Conjunct(condition, operator, u, v, bound, strict, prefixes))
     return Conjuncts(tuple(variables), tuple(parts))
 
 
@@ -117,7 +114,7 @@ class System:
         return [(int(i), int(j)) for i, j in found]
 
     def skips(self, ranges: Mapping[int, Ranges]) -> Flags:
-        """Of which pairs of stretches no pair of rows satisfies all conjuncts."""
+        """For which pairs of zones no pair of rows satisfies all conjuncts."""
         shape = np.broadcast_shapes(*(one.low.shape for one in ranges.values()))
         skipped: Flags = np.full(shape, self.is_impossible)
         for one in ranges.values():
@@ -129,20 +126,15 @@ class System:
                 skipped |= beyond(low.low, up.high, bound, is_strict, low.low_open, up.high_open)
         for part in self.parts:
             if part.operator == "<>" and not part.prefixes and part.left in ranges and part.right in ranges:
-                left, right = ranges[part.left], ranges[part.right]
-                point = (left.low == left.high) & (right.low == right.high)
-                skipped |= point & (left.low == plus(right.low, part.bound)) & fits(right.low, part.bound)
+                skipped |= _same_point(part, ranges[part.left], ranges[part.right])
         return skipped
 
 
 def closed(bounds: Ints, strict: Flags) -> tuple[Ints, Flags]:
-    """Floyd-Warshall over (bound, strict) pairs; the last two axes are the matrix, so that many systems are closed at
-    once."""
+    """Floyd-Warshall over (bound, strict) pairs. The last two axes are the matrix: many systems are closed at once."""
     for k in range(bounds.shape[-1]):
-        through = bounds[..., :, k, None] + bounds[..., None, k, :]
-        through = np.where(
-            (bounds[..., :, k, None] >= NO_BOUND) | (bounds[..., None, k, :] >= NO_BOUND), NO_BOUND, through
-        )
+        to, onwards = bounds[..., :, k, None], bounds[..., None, k, :]
+        through = np.where((to >= NO_BOUND) | (onwards >= NO_BOUND), NO_BOUND, to + onwards)
         open_ = strict[..., :, k, None] | strict[..., None, k, :]
         better = (through < bounds) | ((through == bounds) & open_ & ~strict & (through < NO_BOUND))
         bounds = np.where(better, np.maximum(through, -NO_BOUND), bounds)
@@ -151,14 +143,15 @@ def closed(bounds: Ints, strict: Flags) -> tuple[Ints, Flags]:
 
 
 class HeldConjuncts:
-    """Which conjuncts hold for all pairs of two stretches, asked in the order in which they are tested.
+    """Which conjuncts hold for all pairs of rows of two zones.
 
-    Every conjunct that has been asked about has been tested or passed when the next one is: it may narrow the ranges.
+    The caller goes through the conjuncts in the order in which it tests them, and calls `tested` after each: rows that
+    are left satisfy it, so that it narrows the ranges for the next one.
     """
 
     def __init__(self, ranges: Mapping[int, Ranges]) -> None:
         self._ranges = dict(ranges)
-        #: No missing value counts once a conjunct on the variable has been tested.
+        #: Variables without missing values: rows with one do not satisfy a conjunct on the variable.
         self._full = {number for number, one in ranges.items() if one.nulls is None or not one.nulls.any()}
 
     def holds(self, part: Conjunct) -> Flags | None:
@@ -183,18 +176,12 @@ class HeldConjuncts:
         if part.operator == "<>":
             return
         left, right = self._ranges[part.left], self._ranges[part.right]
-        high, low = (
-            np.minimum(left.high, plus(right.high, part.bound)),
-            np.maximum(right.low, plus(left.low, -part.bound)),
-        )
+        most = np.minimum(left.high, plus(right.high, part.bound))
+        least = np.maximum(right.low, plus(left.low, -part.bound))
+        low, high = left.low, right.high
         if part.operator == "=":
-            left, right = (
-                Ranges(np.maximum(left.low, plus(right.low, part.bound)), high),
-                Ranges(low, np.minimum(right.high, plus(left.high, -part.bound))),
-            )
-        else:
-            left, right = Ranges(left.low, high), Ranges(low, right.high)
-        self._ranges[part.left], self._ranges[part.right] = left, right
+            low, high = np.maximum(low, plus(right.low, part.bound)), np.minimum(high, plus(left.high, -part.bound))
+        self._ranges[part.left], self._ranges[part.right] = Ranges(low, most), Ranges(least, high)
 
 
 def _surely(part: Conjunct, left: Ranges, right: Ranges) -> Flags | None:
@@ -203,30 +190,30 @@ def _surely(part: Conjunct, left: Ranges, right: Ranges) -> Flags | None:
             return left.high < right.low
         return ~beyond(left.high, right.low, part.bound, part.strict)
     if part.operator == "=":
-        if part.prefixes:
-            return None
-        point = (left.low == left.high) & (right.low == right.high)
-        same: Flags = point & (left.low == plus(right.low, part.bound)) & fits(right.low, part.bound)
-        return same
+        return None if part.prefixes else _same_point(part, left, right)
     apart: Flags = beyond(left.low, right.high, part.bound, False) | beyond(right.low, left.high, -part.bound, False)
     return apart
+
+
+def _same_point(part: Conjunct, left: Ranges, right: Ranges) -> Flags:
+    """Where both ranges are one value, with the difference of the conjunct."""
+    point = (left.low == left.high) & (right.low == right.high)
+    same: Flags = point & (left.low == plus(right.low, part.bound)) & fits(right.low, part.bound)
+    return same
 
 
 def beyond(
     a: Ints, b: Ints, bound: int, is_strict: bool, a_open: Flags | None = None, b_open: Flags | None = None
 ) -> Flags:
-    """Whether a - b exceeds the bound (reaches it, where something is strict or open); no difference overflows."""
+    """Whether a - b exceeds the bound, or reaches it where the bound is strict or an end open; without overflow."""
     reach, fit = plus(b, bound), fits(b, bound)
-    exceeds: Flags = a > reach
-    if is_strict:
-        exceeds = a >= reach
-    elif a_open is not None or b_open is not None:
-        exceeds = exceeds | (
-            (a == reach) & ((False if a_open is None else a_open) | (False if b_open is None else b_open))
-        )
+    exceeds: Flags = a >= reach if is_strict else a > reach
+    for is_open in (a_open, b_open) if not is_strict else ():
+        if is_open is not None:
+            exceeds = exceeds | ((a == reach) & is_open)
     if bound == 0 or fit.all():
         return exceeds
-    # Beyond the ends of 64 bits: a sum below all keys is exceeded, one above all keys is not.
+    # b + bound outside of 64 bits: every key exceeds a sum below all keys, and none exceeds one above all keys.
     return np.where(fit, exceeds, bound < 0)
 
 

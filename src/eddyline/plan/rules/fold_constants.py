@@ -1,9 +1,9 @@
 """Constants computed once, and not again for every row.
 
-Answer   A sub-expression that reads no column becomes the literal it evaluates to, everywhere in the query.
-Limits   Left as written: what cannot be computed (overflow, a failed CAST; the row that asks for it is counted), calls
-         of functions of one's own, and what Python's equality cannot tell (-0.0) or cannot find again (NaN), because
-         groups are found by comparing expressions.
+Answer   A sub-expression that reads no column becomes the literal that it evaluates to, everywhere in the query.
+Limits   Left as written: expressions that cannot be computed (overflow, a failed CAST), so that rows are counted for
+         them; calls of functions of users; -0.0 and NaN, because groups are found by comparing expressions and Python's
+         equality takes -0.0 for 0.0 and no NaN for another.
 """
 
 from __future__ import annotations
@@ -32,19 +32,13 @@ def fold_constants(query: BoundQuery) -> BoundQuery:
     'bids.price > 25.0'
     """
     ranked = query.ranking is not None
-    old = (
-        *query.where,
-        *(o.expression for o in query.outputs),
-        *query.group_by,
-        *(() if query.having is None else (query.having,)),
-    )
-    if all(folded(e) is e for e in old) and not ranked:
+    if all(folded(e) is e for e in (*query.where, *query.computed, *query.group_by)) and not ranked:
         return query
     return replace(
         query,
         where=tuple(folded(part) for part in query.where),
         outputs=tuple(OutputColumn(o.name, folded(o.expression)) for o in query.outputs),
-        # What two grouping expressions have become the same counts once, as when they are written the same.
+        # Two grouping expressions that have become equal are one, as if they were written the same.
         group_by=tuple(dict.fromkeys(folded(e) for e in query.group_by)),
         having=None if query.having is None else folded(query.having),
         ranking=None if query.ranking is None else query.ranking.mapped(folded),
@@ -58,8 +52,8 @@ def folded(e: Expression) -> Expression:
 
 
 def _inside(e: Expression) -> tuple[Expression, bool]:
-    """The expression with the constants in it computed, and whether it is one itself; then nothing in it was
-    touched."""
+    """The expression with the constants in it computed, and whether it is itself a constant; a constant is returned as
+    it is."""
     if isinstance(e, Literal):
         return e, True
     if isinstance(e, Aggregate):
@@ -74,10 +68,10 @@ def _inside(e: Expression) -> tuple[Expression, bool]:
 
 
 def _computed(e: Expression) -> Expression:
-    """The literal that a constant expression comes to; where it has none, the same with its parts computed."""
+    """The literal of a constant expression; if there is none, the expression with its parts computed."""
     if not isinstance(e, Call):
         return e
-    # Most queries have nothing to compute, and the functions take a tenth of a second to load.
+    # The functions take a tenth of a second to load, and most queries need none.
     from eddyline.operators.expressions.evaluate import Issues, compile_expression
 
     issues = Issues()

@@ -1,7 +1,7 @@
-"""What every alternative of an OR asks for, asked once and before it.
+"""Terms that all alternatives of an OR have, as conjuncts before it.
 
 Answer   `(p AND q) OR (p AND r)` becomes `p AND (q OR r)`, and `p OR (p AND q)` becomes `p`; both hold in three-valued
-         logic. A filter or a join equality that was hidden in the OR can then be used as one.
+         logic. A filter or an equality of a join inside an OR then becomes one of WHERE.
 Limits   Only the conjuncts of WHERE; terms are common when they are written the same after binding.
 """
 
@@ -15,7 +15,7 @@ from eddyline.plan.rules.terms import disjunction, key_of, parts_of, without_rep
 
 
 def pull_common_filters(query: BoundQuery) -> BoundQuery:
-    """The query with common terms of alternatives as conjuncts of their own.
+    """The query with common terms of alternatives as conjuncts of WHERE.
 
     >>> from eddyline.language import bind_script
     >>> job = bind_script('''
@@ -42,5 +42,5 @@ def _pulled(part: Expression) -> tuple[Expression, ...] | None:
         return None
     shared = without_repeats(term for term in alternatives[0] if key_of(term) in common)
     rests = [tuple(term for term in terms if key_of(term) not in common) for terms in alternatives]
-    # An alternative that asks for nothing more makes the others needless.
+    # An alternative without further terms holds whenever another does.
     return shared if () in rests else (*shared, disjunction(without_repeats(conjunction(rest) for rest in rests)))

@@ -1,8 +1,8 @@
-"""Ranges that comparisons with constants leave to a column.
+"""The range that comparisons with constants leave to a column.
 
-Answer   `contradict` says whether no value of some column satisfies all of the terms: `a.x > 5` and `a.x < 3`.
-Limits   Only terms that compare a plain column with a literal of its type. NaN literals say nothing here. A column's
-         NaN is greater than every number: it satisfies no upper bound, so an empty range is empty for it too.
+Answer   `contradict` tests whether no value of some column satisfies all of the terms: `a.x > 5` and `a.x < 3`.
+Limits   Only terms that compare a plain column with a literal of its type; NaN literals are left out. A column's NaN is
+         greater than every number: it satisfies no upper bound, so an empty range is empty for it too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ColumnBound:
 
 
 def bound_of(e: Expression) -> ColumnBound | None:
-    """The term as a bound of a column, whichever side the column stands on; None if it is no such term."""
+    """The term as a bound of a column, which may be on either side; None: it is no such term."""
     if not (isinstance(e, Call) and e.function in _MIRRORED):
         return None
     left, right = e.args

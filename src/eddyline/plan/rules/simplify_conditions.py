@@ -1,10 +1,10 @@
-"""Conditions without what does not decide anything.
+"""Conditions without terms that decide nothing.
 
-Answer   TRUE and repeated conjuncts are dropped; a conjunct that is FALSE or NULL, or two that leave a column no value,
-         leave one FALSE in place of all filters. Inside AND, OR and NOT the same is done as far as three-valued logic
+Answer   TRUE and repeated conjuncts are dropped. If a conjunct is FALSE or NULL, or two leave a column no value, one
+         FALSE takes the place of all filters. Inside AND, OR and NOT the same is done as far as three-valued logic
          allows.
-Limits   HAVING keeps its place even when it is TRUE. Inside a grouping expression nothing is touched. Terms that are no
-         longer asked no longer count the values that they could not compute.
+Limits   A HAVING that is TRUE stays. Grouping expressions stay as they are. Rows that a dropped term could not compute
+         are no longer counted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,13 @@ from eddyline.plan.rules.terms import (
     without_repeats,
 )
 
-_OPPOSITE = {
-    "=": "<>",
-    "<>": "=",
-    "<": ">=",
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-    "is_null": "is_not_null",
-    "is_not_null": "is_null",
-}
+_PAIRS = (("=", "<>"), ("<", ">="), (">", "<="), ("is_null", "is_not_null"))
+_OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 _NULL_OF_NULL = frozenset(("=", "<>", "<", "<=", ">", ">=", "like", "ilike"))
 
 
 def simplify_conditions(query: BoundQuery) -> BoundQuery:
-    """The query with WHERE and HAVING made shorter.
+    """The query with shorter WHERE and HAVING.
 
     >>> from eddyline.language import bind_script
     >>> job = bind_script('''
@@ -60,7 +52,7 @@ def simplify_conditions(query: BoundQuery) -> BoundQuery:
 
 
 def _simple(e: Expression, as_filter: bool, fixed: tuple[Expression, ...]) -> Expression:
-    """`as_filter`: only whether it holds matters, so NULL may be FALSE. `fixed` expressions stay as they are."""
+    """`as_filter`: NULL may become FALSE, because only TRUE passes. `fixed` expressions stay as they are."""
     if e in fixed or not isinstance(e, Call):
         return FALSE if as_filter and _is_unknown(e) else e
     if e.function in ("and", "or"):
@@ -74,7 +66,7 @@ def _simple(e: Expression, as_filter: bool, fixed: tuple[Expression, ...]) -> Ex
 
 
 def _simple_chain(e: Call, as_filter: bool, fixed: tuple[Expression, ...]) -> Expression:
-    """An AND or OR of simple parts: one FALSE (or TRUE) decides, a TRUE (or FALSE) says nothing."""
+    """An AND (OR) of simple parts: one FALSE (TRUE) decides, a TRUE (FALSE) is left out."""
     decides, neutral = (FALSE, TRUE) if e.function == "and" else (TRUE, FALSE)
     old = parts_of(e, e.function, fixed)
     new = [term for part in old for term in parts_of(_simple(part, as_filter, fixed), e.function, fixed)]

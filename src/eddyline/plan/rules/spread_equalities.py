@@ -1,4 +1,5 @@
-"""What equalities imply, said: a tree can then join any two references by an index, and a constant filters all of them.
+"""Equalities that follow from others, as terms of WHERE: a join can then use an index between any two references of
+them, and a constant filters all of them.
 
 Answer   Columns that WHERE makes equal form a class. Between any two references of a class there is an equality, and a
          constant that one column equals is a filter of every column of its class. Equality is transitive here for every
@@ -53,13 +54,10 @@ def spread_equalities(query: BoundQuery) -> BoundQuery:
 
 
 def _classes(query: BoundQuery) -> Iterable[EqualColumns]:
-    """The classes of two columns and more. References stand in the order in which `lower` numbers them: queries that
-    list
-    them differently then get the same equalities, and can share a join."""
-    order = sorted(
-        range(len(query.references)), key=lambda p: (query.references[p].is_table, query.references[p].source, p)
-    )
-    places: dict[Ref, int] = {query.references[position].alias: place for place, position in enumerate(order)}
+    """The classes of two columns and more. The references are in the order of `lower`: queries that list them in another
+    order get the same equalities, and can share a join."""
+    order = sorted(query.references, key=lambda reference: (reference.is_table, reference.source))
+    places: dict[Ref, int] = {reference.alias: place for place, reference in enumerate(order)}
     classes: dict[ColumnRef, EqualColumns] = {}
     pairs = [pair for part in query.where if (pair := _as_pair(part)) is not None]
     for a, b in pairs:
@@ -82,13 +80,13 @@ def _equals(a: Expression, b: Expression) -> Expression:
 
 
 def _constants(one: EqualColumns) -> list[Expression]:
-    """Every other column equals the constant too."""
+    """The equality with the constant, for each column that has none."""
     constant = next(one.constants[column] for column in one.columns if column in one.constants)
     return [_equals(column, constant) for column in one.columns if column not in one.constants]
 
 
 def _ties(one: EqualColumns) -> list[Expression]:
-    """Columns of one reference that only others hold together."""
+    """Equalities between columns of one reference that are equal only because of columns of other references."""
     added: list[Expression] = []
     for ref in dict.fromkeys(column.ref for column in one.columns):
         mine = [column for column in one.columns if column.ref == ref]
@@ -122,7 +120,7 @@ def _as_pair(part: Expression) -> Pair | None:
 
 
 def _as_constant(part: Expression) -> tuple[ColumnRef | None, Literal | None]:
-    """The column and the constant of `column = constant`, whichever stands first."""
+    """The column and the constant of `column = constant`, or of `constant = column`."""
     if isinstance(part, Call) and part.function == "=":
         a, b = part.args
         if isinstance(a, Literal):

@@ -1,8 +1,8 @@
-"""The terms of a condition: taking them apart, telling them apart, and putting them together again.
+"""The terms of a condition: taken apart, compared, and put together again.
 
-Answer   `key_of` is equal for expressions that say the same, and only for those; Python's own equality takes 0.0 for
-         -0.0. `parts_of` takes a chain of ANDs or ORs apart; `disjunction` is to OR what `conjunction` is to AND.
-Limits   Two terms say the same when they are written the same after binding; `a.x = b.x` and `b.x = a.x` are two terms.
+Answer   `key_of` is equal for equal expressions only; Python's equality takes 0.0 for -0.0. `parts_of` takes a chain of
+         ANDs or ORs apart; `disjunction` makes an OR as `conjunction` makes an AND.
+Limits   Two terms are equal if they are written the same after binding; `a.x = b.x` and `b.x = a.x` are two terms.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def key_of(e: Expression) -> Hashable:
 
 
 def with_args(e: Call, args: tuple[Expression, ...]) -> Call:
-    """The call with other arguments; the very same where they are the same, so that a rule knows that it changed
+    """The call with other arguments; the same object if they are the same, so that a rule knows that it changed
     nothing."""
     return e if is_same(e.args, args) else replace(e, args=args)
 
 
 def is_same(old: Sequence[Expression], new: Sequence[Expression]) -> bool:
-    """Whether both hold the very same terms in the same order."""
+    """Whether both have the same objects in the same order."""
     return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
 
 
 def without_repeats(terms: Iterable[Expression]) -> tuple[Expression, ...]:
-    """Each term once, where it first stands."""
+    """Each term once, at its first place."""
     found: dict[Hashable, Expression] = {}
     for term in terms:
         found.setdefault(key_of(term), term)
@@ -57,7 +57,7 @@ def parts_of(e: Expression, function: str, fixed: Sequence[Expression] = ()) -> 
     """
     found: list[Expression] = []
     rest = [e]
-    # A chain of hundreds of ORs is nested as deeply: it is walked, not recursed into.
+    # A chain of hundreds of ORs is nested as deeply, too deep for recursion.
     while rest:
         part = rest.pop()
         if isinstance(part, Call) and part.function == function and part not in fixed:
@@ -78,8 +78,8 @@ def disjunction(terms: Iterable[Expression]) -> Expression:
 def with_nothing(query: BoundQuery) -> BoundQuery:
     """The query whose WHERE never holds.
 
-    One FALSE takes the place of all filters. Conditions between references stay: without them the join below would
-    still make the cross product of the references that the FALSE does not reach.
+    One FALSE takes the place of all filters. Conditions between references stay: without them the join would make the
+    cross product of those references that the FALSE does not filter.
     """
     where = (FALSE, *(part for part in query.where if len(refs_of(part)) > 1))
     return query if is_same(query.where, where) else replace(query, where=where)

@@ -1,7 +1,7 @@
-"""Which output columns decide the shard of their results: only their finished values can be announced on shards.
+"""The output columns whose values decide the shard of a result: shards can announce only their finished values.
 
-Answer   `deciding` gives the way from values of equal columns to shards; None: results with one value are in several.
-         `finished_line` is what EXPLAIN says of a query that puts out punctuations.
+Answer   `deciding` gives the route from values of equal columns to shards; None: results with one value are in several.
+         `finished_line` is the line of EXPLAIN for a query that puts out punctuations.
 Limits   A column decides the shard if the keys of every axis that is cut can be computed from it alone.
 """
 
@@ -19,21 +19,16 @@ Columns = Collection[tuple[str, str]]
 
 
 def deciding(routing: Routing, columns: Columns) -> Route | None:
-    """Where results with a value of these columns, which are equal to each other, are; keys name one of the columns."""
+    """The route of results with a value of these columns, which equal each other; its keys name one of the columns."""
     slices = []
     for axis in routing.axes:
         if axis.share > 1:
-            known = [
-                keys for keys in axis.keys.values() if keys and all(_is_from(columns_of(key), columns) for key in keys)
-            ]
-            if not known:
+            read = {keys: [columns_of(key) for key in keys] for keys in axis.keys.values() if keys}
+            known = next((keys for keys, of in read.items() if all(one and one <= {*columns} for one in of)), None)
+            if known is None:
                 return None
-            slices.append((axis.share, known[0]))
+            slices.append((axis.share, known))
     return Route("", tuple(slices), routing.first, routing.shards)
-
-
-def _is_from(read: Collection[tuple[object, str]], columns: Columns) -> bool:
-    return bool(read) and all(column in columns for column in read)
 
 
 def _is_time(column: ColumnRef, query: BoundQuery, times: Mapping[str, str]) -> bool:
@@ -41,10 +36,12 @@ def _is_time(column: ColumnRef, query: BoundQuery, times: Mapping[str, str]) -> 
 
 
 def finished_line(query: BoundQuery, routing: Routing, times: Mapping[str, str]) -> str:
-    """What EXPLAIN says of the values whose end shards announce; empty: the query puts out no punctuations.
+    """The line of EXPLAIN on the values whose end shards announce; empty: the query puts out no punctuations.
 
     Args:
-        times: stream -> its event-time column, whose end `_ts` says.
+        query: The query.
+        routing: Its routing.
+        times: stream -> its event-time column, whose progress punctuations of `_ts` announce.
     """
     if not query.announces:
         return ""
@@ -57,6 +54,6 @@ def finished_line(query: BoundQuery, routing: Routing, times: Mapping[str, str])
             equal = next((keys for keys in key_classes(query.where) if output.expression in keys), [output.expression])
             columns = {(str(key.ref), key.column) for key in equal if isinstance(key, ColumnRef)}
             (others if deciding(routing, columns) is None else announced).append(output.name)
-    said = [f"of {', '.join(announced)}"] if announced else []
-    said += [f"not of {', '.join(others)}: results with one value of it are in several shards"] if others else []
-    return f"  punctuations: {'; '.join(said)}" if said else ""
+    parts = [f"of {', '.join(announced)}"] if announced else []
+    parts += [f"not of {', '.join(others)}: results with one value of it are in several shards"] if others else []
+    return f"  punctuations: {'; '.join(parts)}" if parts else ""

@@ -1,5 +1,4 @@
-"""Where the rows of queries go: routes of references, the grid of a query over the shards, and what a checkpoint keeps
-of it.
+"""Routes: the shards of the rows of references, the grid of a query over the shards, and the record of a checkpoint.
 
 Answer   `Route.shards_of` gives the shards of rows; `Routing` is the grid of one query; `RoutingTable` has those of a
          job, with one bit per different route of a stream. `shares.py` chooses them. A job of several stateful steps
@@ -34,10 +33,10 @@ ROUTES_PER_STREAM = HOME_BIT
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the rows of one reference go; equal routes of different queries are one.
+    """The shards of the rows of one reference; equal routes of different queries are one.
 
-    `slices` has per axis the share and the keys, or None where the row goes to every slice. Keys name the stream, not
-    the alias: queries that call it differently have the same route.
+    `slices` has per axis the share and the keys, or None if the row goes to every slice. Keys name the stream, not the
+    alias: queries with other aliases have the same route.
     """
 
     stream: str
@@ -54,7 +53,7 @@ class Route:
 
     @property
     def keys(self) -> tuple[tuple[Expression, ...], ...]:
-        """Per axis that places rows by value, its keys: what `shards_of` wants hashes of."""
+        """Per axis that places rows by value, its keys; `shards_of` takes their hashes."""
         return tuple(keys for _, keys in self.slices if keys)
 
     def shards_of(self, hashes: Sequence[Sequence[Hashes]], first_row: int, count: int) -> Shards:
@@ -82,15 +81,15 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a checkpoint keeps of a query's routing: rows already stored were placed and marked by it."""
+    """What a checkpoint keeps of a query's routing, by which stored rows were placed and got their bits."""
 
     shares: Sequence[int]
     bits: Mapping[str, int]
     merged: bool = False
-    #: Of a query over derived streams that is spread: the keys of these streams.
+    #: Of a query over derived streams in several shards: the keys of these streams.
     placed: Mapping[str, PlacedKeys] = field(default_factory=dict)
-    #: Of a query of a chain in several steps: per query of it, those behind subqueries too, the step, the first shard
-    #: and the shares; of one that stays where its rows are made the step alone.
+    #: Of a query of a chain in several steps: for it and the queries behind its subqueries, the step, the first shard
+    #: and the shares; only the step for a query that stays in the shards that make its rows.
     steps: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
@@ -107,14 +106,14 @@ class Routing:
     first: int = 0
     #: Of an aggregate: cells keep parts of groups, which are merged where the results of all shards come together.
     merged: bool = False
-    #: Why they do not, where they could have fewer rows.
+    #: The reason against merging, if shards would have fewer rows with it.
     whole: str = ""
     #: The query is a stream of requests.
     requests: bool = False
     #: Of a query over derived streams: the keys of these streams, or why all of it is in one shard.
     placed: Mapping[str, PlacedKeys] = field(default_factory=dict)
     chain: str = ""
-    #: Why the queries of its chain are in several steps; empty: they are not.
+    #: The reason why the queries of its chain are in several steps; empty: they are in one.
     stepped: str = ""
     #: The step that computes it, and of a chain in several steps the routings of the queries behind its subqueries.
     step: int = 0
@@ -131,7 +130,7 @@ class Routing:
         cut = [axis for axis in self.axes if axis.share > 1]
         found = {}
         for alias, (stream, _) in self.references.items():
-            slices = tuple((axis.share, _plain(axis.keys.get(alias), alias, stream)) for axis in cut)
+            slices = tuple((axis.share, _over_stream(axis.keys.get(alias), alias, stream)) for axis in cut)
             found[alias] = Route(stream, slices, self.first, self.shards, self.step)
         for name, part in self.parts.items():
             found |= {f"{name}.{alias}": route for alias, route in part.routes.items()}
@@ -143,7 +142,7 @@ class Routing:
         return load(self.axes, {alias: rate for alias, (_, rate) in self.references.items()})
 
     def uses(self, shard: int) -> bool:
-        """Whether a shard is one of the cells. The others hold nothing of the query and stay silent about it."""
+        """Whether a shard is one of the cells; the other shards hold no state of the query and report nothing."""
         return shard // self.shards == self.step and (shard - self.first) % self.shards < self.cells
 
     def record(self) -> list[int]:
@@ -152,7 +151,7 @@ class Routing:
 
     @property
     def steps(self) -> dict[str, list[int]]:
-        """What a record has of a chain in several steps."""
+        """The steps of a record."""
         if not self.stepped:
             return {}
         mine = [self.step, *self.record()] if self.references else [self.step]
@@ -166,12 +165,8 @@ class Routing:
         for alias, (stream, rate) in self.references.items():
             name = alias if alias == stream else f"{stream} {alias}"
             lines.append(f"  {name}: replication {self.routes[alias].replication}, {rate:g} rows/s")
-        if self.requests:
-            lines += (
-                ["  answers: each shard answers every request from its rows; the parts are merged"]
-                if self.merged
-                else []
-            )
+        if self.requests and self.merged:
+            lines.append("  answers: each shard answers every request from its rows; the parts are merged")
         if self.placed and not self.chain:
             keys = [f"{name} by {', '.join(map(str, of.keys)) or 'any key'}" for name, of in self.placed.items()]
             lines.append(f"  chain: derived rows stay in the shards that make them, {'; '.join(keys)}")
@@ -189,9 +184,8 @@ class Routing:
         where = []
         for name, part in [*self.parts.items(), (self.query, self)]:
             by = [str(axis) for axis in part.axes if axis.share > 1 and axis.keys]
-            place = (
-                "where its rows are made" if not part.references else f"by {', '.join(by)}" if by else "in one shard"
-            )
+            place = f"by {', '.join(by)}" if by else "in one shard"
+            place = place if part.references else "where its rows are made"
             where.append(f"{name} in step {part.step + 1} {place}")
         return f"  chain: {'; '.join(where)}; derived rows go on from step to step, as {self.stepped}"
 
@@ -219,7 +213,7 @@ class RoutingTable:
         return 1 + max((part.step for one in self.routings.values() for part in (one, *one.parts.values())), default=0)
 
 
-def _plain(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tuple[Expression, ...] | None:
+def _over_stream(keys: tuple[Expression, ...] | None, alias: str, stream: str) -> tuple[Expression, ...] | None:
     return None if keys is None else tuple(rename_refs(key, {alias: stream}) for key in keys)
 
 
