@@ -1,8 +1,8 @@
 """Every error that eddyline raises on purpose.
 
-Answer   An error says what is wrong (message), what was found (detail) and what to do (hint); errors about SQL
-         also say where (line and column, from 1).
-Limits   Anything else that escapes is a fault of ours: the command line shows it with exit code 1.
+Answer   An error has a message (what is wrong), a detail (what was found) and a hint (what to do); errors about SQL also
+         have a position (line and column, from 1). `located` gives a position to errors that have none.
+Limits   Any other exception is a fault of the engine: the command line shows it with exit code 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Position:
 
 
 class EddylineError(Exception):
-    """The mother of all our errors; never raised itself."""
+    """The base class of all errors; it is not raised itself."""
 
     exit_code = 1
 
@@ -44,7 +44,7 @@ class EddylineError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel between processes (Spark workers to the driver), keyword arguments included.
+        # Spark sends errors from its workers to the driver: keyword arguments have to be pickled too.
         return _rebuild, (type(self), self.message, self.detail, self.hint, self.position)
 
 
@@ -56,7 +56,7 @@ def _rebuild(
 
 @contextmanager
 def located(position: Position | None) -> Iterator[None]:
-    """Within, a problem that has no place in the text gets this one."""
+    """Within, an error without a position gets this one."""
     try:
         yield
     except EddylineError as problem:
@@ -71,11 +71,11 @@ class UserError(EddylineError):
 
 
 class SyntaxProblem(UserError):
-    """The text is not a statement of our language."""
+    """The text is not a statement of the language."""
 
 
 class Unsupported(UserError):
-    """A statement that SQL knows and we do not (yet)."""
+    """SQL has it, and this language has not."""
 
 
 class BindingProblem(UserError):
@@ -107,7 +107,7 @@ class StateProblem(UserError):
 
 
 def unwritable(problem: OSError) -> StateProblem:
-    """What the system says of a file or a disk, as an error of the job."""
+    """The error of a job for a failure that the operating system reports of a file, a disk or a connection."""
     if isinstance(problem, ConnectionError):
         return StateProblem(
             "the connection to another process of the job is lost",
@@ -123,4 +123,4 @@ def unwritable(problem: OSError) -> StateProblem:
 
 
 class Fault(EddylineError):
-    """A broken invariant of ours. The message says which."""
+    """A broken invariant of the engine, which the message names."""

@@ -1,10 +1,10 @@
-"""One frozen record of settings, passed in, never read from a global.
+"""Settings: the options of SET and WITH, in one frozen record that is passed to functions, never a global.
 
-Answer   `Settings` holds every option that SET or a query's WITH can change, with its default. `OPTIONS` says of each
-         what it is for and which values it takes; the language reference is made from it.
+Answer   `Settings` holds every option that SET or a query's WITH can change, with its default. `OPTIONS` has the purpose
+         and the values of each option; the language reference is made from it.
          Options for experiments are written `experiment.NAME`. Without the prefix they still work, and `unprefixed`
          names them.
-Limits   Both engines accept every option; one that a driver has no use for changes nothing there.
+Limits   Both drivers accept every option; some options change nothing in one of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXPERIMENT = "experiment."
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    #: Rows of all streams together that one embedded epoch takes.
+    #: The most rows of all streams together in one embedded epoch.
     epoch_rows: int = 20_000
     #: auto | mjoin | bjtree | a tree such as ((a b) c).
     plan: str = "auto"
@@ -65,13 +65,13 @@ class Settings:
     output_files: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
-    #: A row that makes more results than this is warned of.
+    #: A warning names a query and the key of a row that makes more results than this.
     most_results: int = 1_000_000
-    #: Seconds for which a query stands without being asked for again; None: for ever. Such a query writes no files.
+    #: Seconds after which a query is dropped if no page requests it again; None: never. Such a query writes no files.
     lease: float | None = None
     #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
     policies: tuple[str, ...] = ()
-    #: Thresholds; tests give others.
+    #: Thresholds; tests pass others.
     tuning: Tuning = field(default_factory=Tuning)
     #: Options for experiments that were set without their prefix; they change nothing else.
     unprefixed: frozenset[str] = field(default=frozenset(), compare=False)
@@ -86,13 +86,11 @@ class Settings:
         plain = name.lower().removeprefix(EXPERIMENT)
         option = OPTIONS.get(plain)
         if option is None:
-            listed = [
-                EXPERIMENT * prefixed + one
-                for one in sorted(OPTIONS)
-                if (OPTIONS[one].experiment if prefixed else OPTIONS[one].experiment is not True)
-            ]
+            experiments = {one: option.experiment for one, option in sorted(OPTIONS.items())}
+            listed = [one for one, kind in experiments.items() if (kind if prefixed else kind is not True)]
+            names = ", ".join(EXPERIMENT * prefixed + one for one in listed)
             others = "" if prefixed else f"; those for experiments begin with {EXPERIMENT}"
-            raise SettingProblem(f"there is no setting {name}", hint=f"settings are {', '.join(listed)}{others}")
+            raise SettingProblem(f"there is no setting {name}", hint=f"settings are {names}{others}")
         changed: dict[str, Any] = {plain: option.value(plain, value)}
         experiment = option.experiment if isinstance(option.experiment, bool) else changed[plain] in option.experiment
         if prefixed and not experiment:
@@ -109,16 +107,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class SettingOption:
-    """One SET option: what it is for, and how its value is read."""
+    """One SET option: its purpose, and how its value is read."""
 
     help: str
     #: The values as the reference shows them.
     values: str
-    #: What to write instead of a value that is not taken.
+    #: The hint of the error for another value.
     hint: str
-    #: The value of a text; a ValueError where it is none.
+    #: From a text to the value; raises a ValueError for a text that is none.
     read: Callable[[str], object]
-    #: Whether the option is for experiments, or the values that are.
+    #: Whether the option is for experiments, or those of its values that are.
     experiment: bool | tuple[str, ...] = False
 
     def value(self, name: str, given: Value) -> object:
@@ -129,7 +127,7 @@ class SettingOption:
 
 
 def _choice(help: str, *allowed: str, experiment: bool | tuple[str, ...] = False) -> SettingOption:
-    """An option with these values; those for experiments are not among the shown ones."""
+    """An option with these values; the reference does not show those for experiments."""
 
     def read(text: str) -> object:
         return allowed[allowed.index(text.lower())] if text.lower() in allowed else _refuse()
@@ -147,8 +145,7 @@ def _whole(help: str, least: int, experiment: bool = False) -> SettingOption:
     def read(text: str) -> object:
         return int(text) if int(text) >= least else _refuse()
 
-    hint = f"a whole number, {least} or more"
-    return SettingOption(help, f"{least}, {least + 1}, …", hint, read, experiment)
+    return SettingOption(help, f"{least}, {least + 1}, …", f"a whole number, {least} or more", read, experiment)
 
 
 def _seconds(text: str) -> object:
@@ -179,17 +176,10 @@ def _purge(text: str) -> object:
     return text.lower() if text.lower() in ("auto", "eager") or (text.isdigit() and int(text) > 0) else _refuse()
 
 
+_UNITS = {"second sec s": 1, "minute min": 60, "hour h": 3_600, "day d": 86_400, "week w": 604_800}
 #: Microseconds of the units of time that spans are written in, in small letters.
 MICROS = {"microsecond": 1, "us": 1, "millisecond": 10**3, "ms": 10**3} | {
-    name: seconds * 10**6
-    for names, seconds in (
-        ("second sec s", 1),
-        ("minute min", 60),
-        ("hour h", 3_600),
-        ("day d", 86_400),
-        ("week w", 604_800),
-    )
-    for name in names.split()
+    name: seconds * 10**6 for names, seconds in _UNITS.items() for name in names.split()
 }
 
 
@@ -208,7 +198,7 @@ def _propagate(text: str) -> object:
     micros = Decimal(found[1]) * size if found else Decimal(0)
     if found is None or micros < 1 or micros != int(micros):
         raise ValueError
-    # Seconds stay as they are written: a checkpoint may hold the text.
+    # Seconds keep their text: a checkpoint may hold it.
     return f"{found[1] if size == 10**6 else f'{(micros / 10**6).normalize():f}'} seconds"
 
 

@@ -1,10 +1,9 @@
-"""Every number that decides how work is done, in one record; no answer depends on any of them.
+"""Thresholds: the numbers that decide how work is done; no answer depends on any of them.
 
 Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand, the lottery, planning, state, zones,
          templates, punctuations, patterns, files and reports, each with the measurement that shows its effect, or the
          bound that it keeps.
-Limits   Not an option of SET: a number here suits all jobs. `Settings.tuning` carries the record, so that a test gives
-         another one.
+Limits   None of them is an option of SET. `Settings.tuning` holds the record, so that a test can pass another one.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SharingTuning:
-    #: From this number of queries of one group on, results are made query by query; below, each query takes its part of
-    #: the combinations. Measured by `bench/papers/cacq/end_to_end.py`.
+    #: From this number of queries of one group on, results are made query by query. With fewer queries, each takes its
+    #: part of the combinations. Measured by `bench/papers/cacq/end_to_end.py`.
     many_queries: int = 8
     #: Up to this number of filters of a port are tested one by one: a few comparisons cost less than sorting the batch.
     #: Measured by `bench/papers/cacq/filters.py`.
     few_filters: int = 8
-    #: A batch whose rows times this number exceed the ranges of all filters is sorted and swept; a smaller batch looks
-    #: each row up in a tree of ranges. Measured by `bench/papers/cacq/filters.py`.
+    #: A batch whose rows times this number exceed the ranges of all filters is sorted and swept. In a smaller batch each
+    #: row is looked up in a tree of ranges. Measured by `bench/papers/cacq/filters.py`.
     ranges_per_row: int = 32
     #: Candidates of the grouped filter that are held before they are confirmed. A bound of memory: 8 MB.
     candidates: int = 1 << 20
     #: More pairs than this are not held for other groups. A bound of memory: 64 MB of ids.
     most_shared_pairs: int = 1 << 22
-    #: Rows that are probed for other groups between two looks at the number of pairs. A bound of memory: the pairs of
-    #: one look may exceed the bound above.
+    #: Rows that are probed for other groups before the number of pairs is compared with `most_shared_pairs`. A bound of
+    #: memory: the pairs of these rows may exceed it.
     shared_rows_at_once: int = 1 << 15
-    #: A query that is more rows of a stream behind another shares no probe with it. A bound of work: pairs are found
-    #: for it that are gone when it comes to them.
+    #: A query that is more rows of a stream behind another shares no probe with it. A bound of work: some pairs that are
+    #: found for it have expired before it reads them.
     most_rows_behind: int = 1 << 15
     #: The first size of a buffer that doubles as it fills. Tests of growing buffers give 1.
     least_room: int = 1 << 12
@@ -39,31 +38,31 @@ class SharingTuning:
 
 @dataclass(frozen=True)
 class SchedulingTuning:
-    #: Windows are put together into at most this number of levels: every level is a hand-out per unit of work. This and
-    #: the following numbers are measured by `bench/papers/shared-window-scheduling/engine.py`.
+    #: Windows are grouped into at most this number of levels: results of every level leave once per unit of work. This
+    #: and the following numbers are measured by `bench/papers/shared-window-scheduling/engine.py`.
     most_levels: int = 8
-    #: A slice of fewer new rows is worked off as a whole: it is over before a schedule helps.
+    #: A slice of fewer new rows is not cut: it ends before a schedule helps.
     least_rows: int = 256
     #: New rows are cut into at most `most_batches` batches, of at least `least_batch` rows.
     most_batches: int = 32
     least_batch: int = 128
     #: Where combinations carry lineage, batches stay apart, and there are at most this number of them.
     most_apart: int = 8
-    #: Windows up to this part of the largest are small: rows that are neighbours in time meet the same stored rows.
+    #: Windows up to this part of the largest are small: neighbouring rows find the same stored rows in them.
     small_window: float = 0.1
 
 
 @dataclass(frozen=True)
 class DemandTuning:
-    #: An edge begins to hold rows back when that saves this share of the work, and stops below the other. The gap keeps
-    #: an edge from switching to and fro. Measured by `bench/papers/just-in-time/run.py`.
+    #: An edge begins to hold rows back when that saves the share `start` of the work, and stops below `stop`. The gap
+    #: keeps an edge from switching to and fro. Measured by `bench/papers/just-in-time/run.py`.
     start: float = 0.25
     stop: float = 0.1
-    #: Another set of conditions is taken when it saves so much more.
+    #: Another set of conditions replaces the present one if it saves this share of the work more.
     better: float = 0.1
     #: Nanoseconds, of which only the ratios matter; `bench/papers/just-in-time/costs.py` measures all of them. To make,
-    #: keep and use a combination, and to make it late; to test a condition of one; to see whether an opposite row is
-    #: new to its store; to touch a row in order to resume; to look at a row in a scan; and per epoch and condition.
+    #: keep and use a combination, and to make it late; to test a condition of one; to test whether an opposite row is
+    #: new to its store; to visit a row in order to resume; to visit a row in a scan; and per epoch and condition.
     make: float = 200.0
     resume: float = 280.0
     check: float = 32.0
@@ -73,26 +72,25 @@ class DemandTuning:
     fixed: float = 430_000.0
     #: Fewer observations than this decide nothing: of 64 samples, a share of 0.25 has a standard deviation of 0.05.
     enough: int = 64
-    #: Epochs between two looks at most: a look at 256 rows in 64 epochs is no measurable work.
+    #: The most epochs between two samples: a sample of 256 rows in 64 epochs is no measurable work.
     longest_pause: int = 64
-    #: A condition on single rows is tested when it refuses at least this share of them: for combinations that are
-    #: stored, and for admission to a join of several inputs, where a refusal saves only the probes of one row. Measured
-    #: by `costs.py`.
+    #: A condition on single rows is tested if it refuses at least this share of them: `useful` for stored combinations,
+    #: the other for admission to a join of several inputs, where a refusal saves only the probes of one row. Measured by
+    #: `costs.py`.
     useful: float = 0.05
     useful_admission: float = 0.25
-    #: An undecided edge looks at the pairs of this number of rows of each input: four times `enough`.
+    #: An undecided edge samples the pairs of this number of rows of each input: four times `enough`.
     sample: int = 256
-    #: A row that is touched on the way to a combination costs so much more where every step is written down
-    #: (`costs.py`).
+    #: A row on the way to a combination costs this factor more where every step is recorded (`costs.py`).
     step_by_step: int = 8
 
 
 @dataclass(frozen=True)
 class LotteryTuning:
-    #: An operator that passes on half as much is drawn more often by this power of two. Measured by
+    #: An operator that passes on half as many rows is drawn 2 to this power times as often. Measured by
     #: `bench/papers/cacq/eddy.py` (work against the best fixed order), as are the following numbers.
     sharpness: int = 8
-    #: A batch of this number of rows halves what was seen before it; smaller ones less.
+    #: A batch of this number of rows halves the counts before it; a smaller one reduces them less.
     whole_batch: int = 256
     #: An operator that has not been observed is taken to pass on one row per row, with this weight.
     prior: float = 1.0
@@ -105,26 +103,26 @@ class LotteryTuning:
 
 @dataclass(frozen=True)
 class PlanningTuning:
-    #: A look at a group needs this number of new rows of its streams. Measured by
+    #: A group is sampled after this number of new rows of its streams. Measured by
     #: `bench/papers/qualified-plans/flip.py`.
     rows_per_look: int = 1024
     #: Sampled new rows and live rows of a reference, and sampled pairs for a condition that is no equality. With these
-    #: numbers a look takes about a millisecond, whatever the stores hold.
+    #: numbers a sample takes about a millisecond, whatever the stores hold.
     new_rows: int = 2048
     live_rows: int = 8192
     pairs: int = 1024
-    #: What remains of older counts from look to look: after four looks fifteen sixteenths of what is known are new.
+    #: The part of older counts that each sample keeps: after four samples fifteen sixteenths of the counts are new.
     keep: float = 0.5
-    #: Looks between two searches when nothing has changed much, and between a migration and the next one.
+    #: Samples between two searches if no rate has changed much, and between a migration and the next one.
     calm: int = 8
     cool: int = 4
-    #: A rate or selectivity that moved by this factor since the last search starts another one; smaller changes rarely
+    #: A rate or selectivity that changed by this factor since the last search starts another one; smaller changes rarely
     #: change the best tree (`random_settings.py` of the same folder).
     change: float = 1.3
-    #: A move is worth it when the running plan costs at least this factor more CPU than the other: `model_reality.py`
-    #: compares predicted costs with measured ones.
+    #: A move is made if the running plan costs at least this factor more CPU than the other: `model_reality.py` compares
+    #: predicted costs with measured ones.
     clearly_worse: float = 1.5
-    #: Where no tree fits the budget, a tree is worth moving to when its excess is smaller by this factor.
+    #: If no tree fits the budget, a move is made to a tree whose excess is smaller by this factor.
     clearly_nearer: float = 1.2
 
 
@@ -139,38 +137,38 @@ class StateTuning:
 
 @dataclass(frozen=True)
 class ZoneTuning:
-    #: Zones are asked when that saves this share of the work, and no more below the other. Measured by
+    #: A join begins to compare zones when that saves the share `start` of the work, and stops below `stop`. Measured by
     #: `bench/papers/heralds`, as are the following numbers.
     start: float = 0.25
     stop: float = 0.1
-    #: Epochs between two looks at most: one look in 64 epochs is no measurable work.
+    #: The most epochs between two samples: one sample in 64 epochs is no measurable work.
     longest_pause: int = 64
-    #: Nanoseconds, of which only the ratios matter: to look at a pair in a scan, to test a condition of one, to probe
-    #: with a row, to compare two zones once, to read the key of a row, and per portion of a step.
+    #: Nanoseconds, of which only the ratios matter: to visit a pair in a scan, to test a condition of one, to probe with
+    #: a row, to compare two zones once, to read the key of a row, and per portion of a step.
     pair: float = 4.0
     test: float = 30.0
     probe: float = 60.0
     cell: float = 1.5
     key: float = 3.0
     fixed: float = 120_000.0
-    #: Nanoseconds of a filtered batch: to sort and look up a row, to look at a row of a stretch, and per look. Of
+    #: Nanoseconds of a filtered batch: to sort and look up a row, to visit a row of a zone, and per use of zones. Of
     #: 20,000 rows each takes 31 to 38, and 5 to 6 with 90 % left out; of 2,000 rows 32, and 23 to 25; of 1,000 rows 42
-    #: to 44, and 45 to 47: there a look costs more than it saves (`python -m bench.micro.thresholds sort`).
+    #: to 44, and 45 to 47: there zones cost more than they save (`python -m bench.micro.thresholds sort`).
     sort: float = 30.0
     stretch: float = 1.0
     batch: float = 22_000.0
     #: The share of a test that is saved where pairs are tested by their keys. Of a whole scan 84 to 69 % are saved
     #: where 0.2 to 75 % of the pairs match (`python -m bench.micro thresholds`, which measures the next number too).
     by_key: float = 0.8
-    #: Nanoseconds of a question that demand asks zones, as such: 97 µs in a run in which a key took 3.6.
+    #: Nanoseconds of one call of zones by demand, whatever its size: 97 µs in a run in which a key took 3.6.
     question: float = 80_000.0
-    #: Rows of a zone at most, and rows without which a herald does not end one.
+    #: The most rows of a zone, and the least that it has before a herald ends it.
     rows: int = 64
     least_rows: int = 16
-    #: From this number of rows of a probe by hash, some of them are looked at before zones are asked for all. A bound
-    #: of work: the look costs as much as 1,024 rows, which is no more than the probe itself.
+    #: From this number of rows of a probe by hash on, a sample of them is compared with zones before all are. A bound of
+    #: work: the sample costs as much as 1,024 rows, which is no more than the probe itself.
     look: int = 1024
-    #: Places of heralds that a store keeps while nothing asks for its zones. A bound of memory: 32 kB.
+    #: Places of heralds that a store keeps while no join reads its zones. A bound of memory: 32 kB.
     most_heralds: int = 4096
 
 
@@ -186,9 +184,9 @@ class TemplateTuning:
     least_piece: int = 64
     #: Rows whose keys are worked out at a time. A bound of memory.
     portion: int = 1 << 18
-    #: Whether the finest groups of the whole window are kept where requests ask for them, if they are at most this part
-    #: of its rows: fewer groups than rows are what it lives on. Nine requests per 500 rows take 0.62 of the time from
-    #: rows where groups are 0.02 or 0.1 of the rows, and 1.02 where they are 0.24 (`python -m bench.micro thresholds`).
+    #: Whether the finest groups of the whole window are kept for requests that read them, if they are at most this part
+    #: of its rows. Nine requests per 500 rows take 0.62 of the time from rows if groups are 0.02 or 0.1 of the rows, and
+    #: 1.02 if they are 0.24 (`python -m bench.micro thresholds`).
     precomputed: bool = True
     most_groups: float = 0.25
     #: The first size of a buffer of pairs, which doubles as it fills; where probes are few, that for each of them.
@@ -213,36 +211,36 @@ class TemplateTuning:
     #: Blocks that are clustered again per epoch after a change of the configuration: about 8 ms at `build` seconds per
     #: row.
     rebuilt_per_epoch: int = 2
-    #: A look at the configuration is due after this number of requests, or of epochs in which requests came.
-    #: `figures.py` of the same folder shows what looks and changes cost.
+    #: The configuration is reviewed after this number of requests, or of epochs in which requests came. `figures.py` of
+    #: the same folder shows the costs of reviews and changes.
     requests_between: int = 1_000
     epochs_between: int = 50
-    #: A look searches again when the shares of patterns have moved by more than this in all, or another number by this
-    #: factor. Ten looks at unchanged shares cause 2 searches, as with wider bounds; with 0.1 and 1.3 they cause 3, with
-    #: 0.05 and 1.1 they cause 4. A change of the shares is followed after as many requests with all of them (`python -m
-    #: bench.micro thresholds`).
+    #: A review searches again if the shares of patterns have changed by more than this in all, or another number by this
+    #: factor. Ten reviews of unchanged shares cause 2 searches, as with wider bounds; with 0.1 and 1.3 they cause 3,
+    #: with 0.05 and 1.1 they cause 4. With all of these bounds the index follows a change of the shares after as many
+    #: requests (`python -m bench.micro thresholds`).
     moved_shares: float = 0.15
     moved_factor: float = 1.5
-    #: What remains of the counts of earlier requests at every look.
+    #: The part of the counts of earlier requests that every review keeps.
     keep: float = 0.5
-    #: Rows that are looked at to find out how many values a column has; they are counted again when one in `new_share`
-    #: of them is new.
+    #: Rows that are sampled to count the values of a column; they are counted again when one in `new_share` of them is
+    #: new.
     sample: int = 1 << 14
     new_share: int = 4
-    #: A window length counts as at most this multiple, and at least this part, of the time between two looks. Bounds
+    #: A window length counts as at most this multiple, and at least this part, of the time between two reviews. Bounds
     #: against overflow.
     most_scale: float = 1e4
     least_scale: float = 1e-3
-    #: Seconds per row of a scan that many requests share (a hash and a look into their table), of one that a single
-    #: request makes, and to cluster a block. `python -m bench.papers.run templates --steps costs` measures them.
+    #: Seconds per row of a scan for many requests (a hash and a probe of their table), of one for a single request, and
+    #: to cluster a block. `python -m bench.papers.run templates --steps costs` measures them.
     shared_scan: float = 4.0e-9
     single_scan: float = 0.6e-9
     build: float = 60e-9
     #: Up to this number of configurations, each in every order of its fields, are all priced: some milliseconds. Three
     #: columns and 16 bits have 5,814; four have more, and are searched bits first.
     most_layouts: int = 1 << 13
-    #: Between two numbers of address bits that are tried in that case: more bits look at fewer rows and begin more
-    #: runs. Chosen so that a search over 24 bits tries eight of them.
+    #: The step between numbers of address bits that are tried if there are more: with more bits, requests visit fewer
+    #: rows and begin more runs. Chosen so that a search over 24 bits tries eight of them.
     step: int = 3
 
 
@@ -255,38 +253,38 @@ class PunctuationTuning:
     #: are at most this many for each key. With 20,000 stored rows a test takes 3 ns per row and a chain 10 to 15 ns per
     #: row that it finds, so that 16 tests cost what finding four rows of a key does.
     walked: int = 16
-    #: All rows are swept again when this many times the stored rows have come since the last time; sweeps in between
-    #: judge new rows. Chosen so that a sweep over all rows costs at most a quarter of a sweep per row that came.
+    #: All rows are swept again when this many times the stored rows have come since the last time; sweeps in between test
+    #: only new rows. Chosen so that a sweep over all rows costs at most a quarter of a sweep per row that came.
     whole_sweep: int = 4
     #: A sweep over all rows of two references without windows is taken where at most this many are stored for each that
     #: has come since the last sweep: four tests of 3 ns are what one step along a chain takes.
     short: int = 4
-    #: `purge = auto` waits twice as long after a sweep of whose rows fewer than one in this number left, at most
-    #: `most_patience` times as long as it would otherwise: state that punctuations suddenly begin to close grows no
-    #: further before the next sweep.
+    #: After a sweep that removed fewer than one row in this number, `purge = auto` waits twice as long, at most
+    #: `most_patience` times as long as otherwise. This bounds by how much state grows before the next sweep after
+    #: punctuations suddenly begin to close it.
     fruitful: int = 16
     most_patience: int = 8
     #: The same for joins all of whose rows leave by windows: their state does not grow. Punctuations that close nothing
     #: cause 10 sweeps in 80 epochs, and 41 with 8 (the streams of figure 8.3 in `bench/papers/punctuations/times.py`).
     windowed_patience: int = 64
-    #: An aggregate does not look for finished groups before it has this number of them. A bound of memory: 64 groups
-    #: take a few kB.
+    #: An aggregate searches for finished groups from this number of groups on. A bound of memory: 64 groups take a few
+    #: kB.
     least_groups: int = 64
     #: Keys count as dense where an array from the least to the greatest has at most this many places for each of them.
     #: With 20,000 keys such an array takes 0.07 of the time of sorting them at 8 places per key, and still 0.23 at 64
     #: (`python -m bench.micro sizes`); the bound is one of memory, 64 bytes per key.
     dense: int = 8
-    #: Keys of new rows are put together, each once, when they lie in more pieces than this. A bound of memory.
+    #: Keys of new rows in more arrays than this are merged, each once. A bound of memory.
     most_pieces: int = 32
 
 
 @dataclass(frozen=True)
 class PatternTuning:
-    #: Matches of one slice that are handed on at a time. A bound of memory.
+    #: Matches of one slice that become results at a time. A bound of memory.
     most_matches: int = 1 << 17
-    #: The most dead events that stay among older ones before all are copied. A bound of memory.
+    #: The most dead events among live ones before the live ones are copied. A bound of memory.
     most_holes: int = 1024
-    #: Chunks of payload before they are put together. 128 slices take 16 ms with 1, 13 with 4, 14 with 8, 16 with 16,
+    #: The most chunks of payload before they are merged. 128 slices take 16 ms with 1, 13 with 4, 14 with 8, 16 with 16,
     #: 20 with 32 and 26 with 64 (`python -m bench.micro sizes`).
     most_chunks: int = 8
 
@@ -299,24 +297,23 @@ class InputTuning:
     #: Bytes of a text file that are read at once. A csv file of 40 MB (bids of NEXMark) takes 0.12 s of CPU in portions
     #: of 4 MB, 0.11 s of 8 MB, 0.13 s of 2 MB, 0.16 s of 1 MB and 0.27 s of 256 kB.
     text_bytes: int = 4 << 20
-    #: A portion that is not shorter, in bytes, is parsed by a thread of its own: parsing takes about 2 ms there,
-    #: handing it over 0.1.
+    #: From this number of bytes on, a further thread parses a portion: parsing takes about 2 ms there, starting it 0.1.
     threaded_bytes: int = 1 << 20
-    #: Seconds between two looks for new files, and after which a broken file that no longer changes is given up. Bounds
-    #: of the time after which a file counts.
+    #: Seconds between two listings of new files, and after which a broken file that no longer changes is given up. Bounds
+    #: of the time until a file is read.
     poll_seconds: float = 0.2
     settle_seconds: float = 2.0
     #: Clocks of file systems are coarse: only after this number of seconds does an unchanged time prove that nothing
     #: has come. Not every file system keeps the times of folders: each is listed again after the other number.
     settled_seconds: float = 3.0
     again_seconds: float = 60.0
-    #: After a look that took longer than `long_look` seconds follows a pause of `pause` times its length, at most
-    #: `longest_pause` seconds: looks take at most about 2 % of the time.
+    #: After a listing that took longer than `long_look` seconds follows a pause of `pause` times its length, at most
+    #: `longest_pause` seconds: listings take at most about 2 % of the time.
     long_look: float = 0.002
     pause: float = 50.0
     longest_pause: float = 5.0
-    #: Seconds between two looks at files that were read. At most 1,000 files are looked at, which takes a few
-    #: milliseconds.
+    #: Seconds between two checks of files that were read. A check reads the times of at most 1,000 files, which takes a
+    #: few milliseconds.
     watch_seconds: float = 10.0
     #: A log of file names is begun anew when this number of bytes, and twice its beginning, have been appended. A bound
     #: of disk space.
@@ -331,8 +328,8 @@ class OutputTuning:
     #: A file of results is written when this much has been collected. Bounds of memory.
     file_rows: int = 1_000_000
     file_bytes: int = 32 << 20
-    #: All sinks together hold at most about this much: then the next one to be written to makes a smaller file. A bound
-    #: of memory, as is the number of bytes under way in the writing thread.
+    #: All sinks together hold at most about this much: beyond it, the next sink that gets results writes a smaller file.
+    #: A bound of memory, as is the number of bytes that wait for the writing thread.
     collected_bytes: int = 256 << 20
     under_way_bytes: int = 64 << 20
     #: Larger results go into a file of their own at once. Eight pieces of 1.4 MB take 40 ms of CPU through the journal
@@ -359,17 +356,17 @@ class ReportTuning:
 
 @dataclass(frozen=True)
 class Tuning:
-    #: About how many pairs are made before they are carried further. A bound of memory: 8 MB per column of ids.
+    #: About how many pairs a probe makes before the next step takes them. A bound of memory: 8 MB per column of ids.
     pairs_at_once: int = 1 << 20
-    #: About how many results are made in one go: an epoch that would make more is worked off in slices of its rows. A
-    #: bound of memory; measured by `bench/peers` on W1.
+    #: About how many results are made at once: an epoch that would make more is cut into slices of its rows. A bound of
+    #: memory; measured by `bench/peers` on W1.
     results_at_once: int = 2_000_000
     #: From this number on, results of an epoch leave it while it runs: joins find pairs and make results in pieces of
     #: about this size, and the next piece is made when this one has gone to its sinks. A bound of memory: 9 million
     #: results of one key take 100 MB with it and 380 MB with twice as many, and 1.9 and 2.1 s of CPU.
     results_held: int = 250_000
-    #: Where results are released in portions, a slice may make this multiple of them: rows of the next one wait for its
-    #: largest windows.
+    #: If results are released in portions, a slice may make this multiple of them: rows of the next slice wait for the
+    #: largest windows of this one.
     in_portions: int = 2
     sharing: SharingTuning = field(default_factory=SharingTuning)
     scheduling: SchedulingTuning = field(default_factory=SchedulingTuning)

@@ -1,7 +1,7 @@
 """The parts of a join, without any array: seats, keys, equalities, trees.
 
-Answer   The planner writes these down and the operators carry them out. No module here loads compiled code, so that
-         checking and explaining a job does not either.
+Answer   The planner makes these values, and operators are built from them. This file loads no compiled code, so that
+         checking and explaining a job loads none.
 Limits   A tree is a reference position or a tuple of trees; tuples of three and more are joins of several inputs at
          once.
 """
@@ -56,7 +56,7 @@ class JoinKeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One reference of a join: its source, the keys it is joined on, and which route brings its rows on Spark."""
+    """One reference of a join: its source, its join keys, and on Spark the route of its rows."""
 
     source: str
     is_table: bool

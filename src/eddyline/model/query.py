@@ -1,8 +1,8 @@
 """A bound query: every name resolved, every expression typed.
 
-Answer   What `language/binding/bind.py` hands to `plan`: references with windows, WHERE as conjuncts, outputs,
-         grouping.
-Limits   No plan, no cost, no operator.
+Answer   `language/binding/` makes a `BoundQuery`, and `plan/` plans it: references with windows, WHERE as conjuncts,
+         outputs, grouping.
+Limits   A bound query has no plan, no cost and no operator.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class GroupWindow:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What a join of two references gives beside, or instead of, its combinations.
+    """The results of a join of two references that are no plain combinations, by kind.
 
     outer: combinations, and the rows of `aliases` that have no partner; anti: these rows alone; semi: each row of the
-    one alias once, at its first partner; pushed: the numbers of its rows, each when it is pushed out of its window. Of
-    rows without a partner only those count that satisfy `conditions`.
+    one alias once, at its first partner; pushed: the numbers of its rows, each when another row pushes it out of its
+    window. Rows without a partner are results only if they satisfy `conditions`.
     """
 
     kind: str
@@ -113,11 +113,10 @@ class RowQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """What a stream of live combinations holds, by the number in its column `part$`.
+    """The kinds of rows in a stream of live combinations, by the number in its column `part$`.
 
-    0 and more: results of a kind, which count while the questions about their rows have the answers that are wanted. -1
-    - q: a partner of a row of the alias of question q. Below these: a row of an alias has been pushed out of its
-      window.
+    0 and more: a result of this kind, which counts while the questions about its rows have the wanted answers. -1 - q: a
+    partner of a row of the alias of question q. Below these: a row of an alias has been pushed out of its window.
     """
 
     kinds: tuple[tuple[RowQuestion, ...], ...]
@@ -125,7 +124,7 @@ class Living:
     questions: tuple[str, ...]
     #: The aliases whose rows may be pushed out of their windows.
     pushed: tuple[str, ...]
-    #: The aliases whose rows are named.
+    #: The aliases whose row numbers are columns of the stream.
     named: tuple[str, ...]
 
 
@@ -156,10 +155,10 @@ class BoundQuery:
     settings: Settings = field(default_factory=Settings)
     #: The SELECT as written, for messages, and to see whether a query has changed.
     text: str = ""
-    #: Of an EVENT query: it holds the conditions, and the one reference is the stream.
+    #: Of an EVENT query, which has no conditions beside it and one reference.
     pattern: EventPattern | None = None
     group_window: GroupWindow | None = None
-    #: EMIT ON CLOSE: groups end by what is promised of their streams, not by a time bucket.
+    #: EMIT ON CLOSE: punctuations end groups, not a time bucket.
     by_promises: bool = False
     #: Which rows are the first ones of their partition: QUALIFY, or ORDER BY … LIMIT.
     ranking: Ranking | None = None
@@ -167,17 +166,15 @@ class BoundQuery:
     followed: tuple[Followed, ...] = ()
     #: Of a join that keeps rows without a partner, or tests whether rows have one.
     keeping: Keeping | None = None
-    #: Of an aggregate, or a ranking, of what an outer join of live rows gives: its one reference is a stream of live
-    #: combinations.
+    #: Of an aggregate or ranking over an outer join of live rows, whose one reference is a stream of live combinations.
     living: Living | None = None
-    #: Event times of references as columns of the one stream that is read, and how much later than them its rows may
-    #: come.
+    #: Columns of the one stream that are event times of joined rows, and how much later than these its rows may come.
     delays: tuple[tuple[str, int], ...] = ()
     #: The derived stream whose rows are the results; None: the results are delivered.
     feeds: Stream | None = None
-    #: The queries behind subqueries, innermost first: they come and go with this one.
+    #: The queries behind subqueries, innermost first. They are registered and dropped with this one.
     makers: tuple[BoundQuery, ...] = ()
-    #: Tables of its own among its references, in the order in which they are made of each other.
+    #: The unnested tables among its references, in the order in which they are made of each other.
     unnested: tuple[UnnestedTable, ...] = ()
 
     @property
@@ -201,8 +198,8 @@ class BoundQuery:
 
     @property
     def identity(self) -> str:
-        """What a query must not change about itself under a checkpoint: its text, and the order of the stream that it
-        makes."""
+        """The text of a query, and the order of the stream that it makes: a checkpoint continues a query only if they
+        are the same."""
         text = one_line(self.text)
         return text if self.feeds is None or self.feeds.sequence is None else f"{text} (sequence {self.feeds.sequence})"
 
@@ -213,8 +210,8 @@ class BoundQuery:
 
     @property
     def announces(self) -> bool:
-        """Whether finished values are announced. A derived stream has them without `punctuations` too: groups above end
-        by them."""
+        """Whether the query announces finished values; for a derived stream also without `punctuations`, because they
+        end groups of its readers."""
         return self.settings.propagate != "off" and (self.settings.punctuations == "on" or self.feeds is not None)
 
     @property

@@ -1,8 +1,8 @@
-"""Rows that know their place among others: the first ones of a partition, and rows that came before.
+"""The first rows of a partition, and values of earlier rows.
 
-Answer   `Ranking` says which rows of a partition are the first ones, in which order, and how many of them are results.
-         `Followed` is a value of an earlier row of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
-Limits   Plain data.
+Answer   `Ranking` has the order of the rows of a partition, and how many of the first ones are results. `Followed` is a
+         value of an earlier row of the same partition: LAG, FIRST_VALUE, LAST_VALUE.
+Limits   Frozen values, without any row.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Followed:
     partition: tuple[Expression, ...]
     #: LAG: how many rows before.
     distance: int = 1
-    #: LAG: what there is without such a row; None: NULL.
+    #: LAG: the value where there is no such row; None: NULL.
     otherwise: Expression | None = None
 
     @property

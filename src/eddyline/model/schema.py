@@ -18,7 +18,7 @@ from eddyline.model.records.punctuation import DerivedPunctuation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The event time of results: a stream that reads the results of another job may declare it as its own.
+#: The event time of results: a stream that reads the results of another job may have it for its event time.
 RESULT_TIME = "_ts"
 
 
@@ -36,14 +36,11 @@ class Schema:
         seen: set[str] = set()
         for column in self.columns:
             if column.name in seen:
-                raise BindingProblem(
-                    f"column {column.name} is declared twice", hint="give each column a name of its own"
-                )
+                hint = "give each column a name of its own"
+                raise BindingProblem(f"column {column.name} is declared twice", hint=hint)
             if column.name.startswith("_") and column.name != RESULT_TIME:
-                raise BindingProblem(
-                    f"column name {column.name} is reserved",
-                    hint="names that begin with _ are the engine's own (_ts, _op, _reason)",
-                )
+                hint = "names that begin with _ are the engine's own (_ts, _op, _reason)"
+                raise BindingProblem(f"column name {column.name} is reserved", hint=hint)
             seen.add(column.name)
 
     @property
@@ -64,13 +61,14 @@ class Schema:
 
 #: The event time of a derived stream, which queries call `_ts`: no column that a query selects has this name.
 DERIVED_TIME = "ts$"
-#: The number of a row in its stream, as a column: inside the engine alone.
+#: The number of a row in its stream, as a column that only the engine reads.
 ROW = "row$"
-#: What a row of a stream of live combinations is, and until when its windows of time hold it: inside the engine alone.
+#: Columns of streams of live combinations, which only the engine reads: the kind of row, and the instant at which it
+#: leaves its windows of time.
 PART, ENDS = "part$", "ends$"
 #: `_op` in a derived stream of changes.
 CHANGE = "op$"
-#: Columns that the rows of a table that changes have inside the engine: when its version began, and when it ended.
+#: Columns of tables that are read again, which only the engine reads: when the version of the row began, and ended.
 SINCE, UNTIL = "since$", "until$"
 
 
@@ -81,12 +79,11 @@ class Stream:
     name: str
     schema: Schema
     time: str
-    #: How far, in microseconds of event time, rows may come behind the newest one without being late.
+    #: How far, in microseconds of event time, a row may be older than the newest one without being late.
     lateness: int = 0
-    #: After this many microseconds of processing time without rows the stream stops holding the frontier back.
+    #: After this many microseconds of processing time without rows the frontier no longer waits for the stream.
     idle: int | None = None
-    #: How far, in microseconds, the time of a row may lie ahead of the wall clock when it is read; None: as far as it
-    #: likes.
+    #: How far, in microseconds, the time of a row may lie ahead of the wall clock when it is read; None: any distance.
     most_ahead: int | None = None
     #: The column that orders rows of equal time; None: the position in the source does.
     sequence: str | None = None
@@ -96,7 +93,7 @@ class Stream:
     options: Mapping[str, str] = field(default_factory=dict)
     #: The constraints of its events (CREATE CONSTRAINTS).
     constraints: tuple[ConstraintSet, ...] = ()
-    #: Whether statements give it records (PUNCTUATE), which wait among its rows.
+    #: Whether it has punctuations of statements (PUNCTUATE) or of the queries that make it.
     spoken_of: bool = False
     #: After every row: no further row with its values in these columns.
     key: tuple[str, ...] = ()
@@ -104,21 +101,15 @@ class Stream:
     punctuation: str | None = None
     #: A row that has a text in this STRING column is a herald.
     herald: str | None = None
-    #: Whether statements herald its rows, and whether a number of them: then all are counted wherever parts of the
-    #: stream are.
+    #: Whether it has heralds of statements, and whether the span of one is a number of rows: then every shard with a part
+    #: of the stream counts all of its rows.
     heralded: bool = False
     counted: bool = False
-    #: How long promises are remembered, in microseconds of event time; None: for ever.
+    #: How long punctuations are kept, in microseconds of event time; None: for ever.
     remember: int | None = None
-    #: The punctuations that CREATE PUNCTUATION gives to this stream, and those that it derives from its rows.
+    #: The punctuations that CREATE PUNCTUATION declares for this stream, and those that it derives from its rows.
     promised: tuple[DerivedPunctuation, ...] = ()
     promising: tuple[DerivedPunctuation, ...] = ()
-
-    @property
-    def is_punctuated(self) -> bool:
-        """Whether it may have punctuations, by its declaration and the statements before."""
-        return bool(self.key or self.punctuation or self.promised or self.remember or self.spoken_of)
-
     #: Of a derived stream: the queries whose results are its rows.
     makers: tuple[str, ...] = ()
     #: Of a derived stream: the column that has one element per row, where its makers have whole arrays; empty: there is
@@ -128,8 +119,13 @@ class Stream:
     ordered: bool = True
 
     @property
+    def is_punctuated(self) -> bool:
+        """Whether it may have punctuations, by its declaration and the statements before."""
+        return bool(self.key or self.punctuation or self.promised or self.remember or self.spoken_of)
+
+    @property
     def called_time(self) -> str:
-        """What queries call its event time."""
+        """The name of its event time in queries."""
         return RESULT_TIME if self.is_derived else self.time
 
     @property
@@ -145,19 +141,14 @@ class Stream:
                 hint="time = '…' names the event-time column",
             )
         if column.type != TIMESTAMP:
-            raise BindingProblem(
-                f"the event-time column {self.time} of stream {self.name} is {column.type}",
-                hint="declare it as TIMESTAMP",
-            )
+            message = f"the event-time column {self.time} of stream {self.name} is {column.type}"
+            raise BindingProblem(message, hint="declare it as TIMESTAMP")
         if self.time != RESULT_TIME and self.schema.find(RESULT_TIME) is not None:
-            raise BindingProblem(
-                f"column {RESULT_TIME} of stream {self.name} is not its event time",
-                hint=f"time = '{RESULT_TIME}': a stream that reads results has their time",
-            )
+            hint = f"time = '{RESULT_TIME}': a stream that reads results has their time"
+            raise BindingProblem(f"column {RESULT_TIME} of stream {self.name} is not its event time", hint=hint)
         if self.sequence is not None and self.schema.find(self.sequence) is None:
-            raise BindingProblem(
-                f"stream {self.name} has no column {self.sequence}", hint="sequence = '…' names one of its columns"
-            )
+            hint = "sequence = '…' names one of its columns"
+            raise BindingProblem(f"stream {self.name} has no column {self.sequence}", hint=hint)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Templates and requests: a registered group-by, and the requests that it answers.
 
 Answer   `Template` is one group-by over one stream and window, with its grouping columns and aggregates under their
-         output names. `Request` fills it in: conditions on grouping columns, the columns to group by, the aggregates, a
-         shorter window, an instant. `RequestStream` says which columns of a stream of requests play which role.
-Limits   Plain data. docs/semantics.md defines the answers.
+         output names. `Request` has conditions on grouping columns, the columns to group by, the aggregates, a shorter
+         window, an instant. `RequestStream` has the roles of the columns of a stream of requests.
+Limits   Frozen values. docs/semantics.md defines the answers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Template:
 
     @property
     def as_query(self) -> BoundTemplate:
-        """The query under which pipelines know the template."""
+        """The query that pipelines register for the template."""
         given = {field.name: getattr(self.query, field.name) for field in fields(self.query)}
         return BoundTemplate(**given, template=self)
 
@@ -66,7 +66,7 @@ class Template:
 
     @cached_property
     def schemas(self) -> dict[tuple[tuple[bool, int], ...], pa.Schema]:
-        """Of answers, by the output columns of requests: those that came first."""
+        """The schemas of answers by the output columns of requests, up to `MOST_SCHEMAS`."""
         return {}
 
     @cached_property
@@ -102,7 +102,7 @@ class Request:
     group_by: tuple[int, ...]
     conditions: tuple[RequestCondition, ...]
     window: Range | Rows
-    #: The instant T; None: the last moment before the frontier.
+    #: The instant of the answer; None: the last one before the frontier.
     as_of: int | None = None
     text: str = field(default="", compare=False)
 
@@ -140,15 +140,15 @@ class RequestStream:
 
     @property
     def as_query(self) -> BoundRequests:
-        """The query under which pipelines know the stream of requests: it reads the requests and the rows of the
+        """The query that pipelines register for the stream of requests: it reads the requests and the rows of the
         template."""
         rows = self.template.query.references[0]
         references = (Reference("requests", self.stream.name, UNBOUNDED), replace(rows, alias="rows"))
         outputs = tuple(OutputColumn(o.name, o.expression) for o in self.template.query.outputs)
-        # A checkpoint knows a query by its text: another role of a column is another query.
+        # A checkpoint compares the texts of queries: columns with other roles make another query.
         roles = {"window": self.window, "group_by": self.group_by, "aggregates": self.aggregates}
-        said = ", ".join(f"{role} = '{column}'" for role, column in roles.items() if column is not None)
-        text = f"REQUESTS FOR {self.template.name}{f' WITH ({said})' if said else ''}: {self.template.query.text}"
+        given = ", ".join(f"{role} = '{column}'" for role, column in roles.items() if column is not None)
+        text = f"REQUESTS FOR {self.template.name}{f' WITH ({given})' if given else ''}: {self.template.query.text}"
         return BoundRequests(
             self.name, references, (), outputs, settings=self.template.query.settings, text=text, request_stream=self
         )
@@ -166,13 +166,13 @@ class RequestStream:
 
 @dataclass(frozen=True)
 class BoundTemplate(BoundQuery):
-    """A template as pipelines know it: a query without results of its own."""
+    """A template in the form that pipelines register: a query without results."""
 
     template: Template | None = None
 
 
 @dataclass(frozen=True)
 class BoundRequests(BoundQuery):
-    """A stream of requests as pipelines know it: a query whose results are the answers."""
+    """A stream of requests in the form that pipelines register: a query whose results are the answers."""
 
     request_stream: RequestStream | None = None

@@ -1,10 +1,10 @@
-"""Which event runs which component of what forgets rows and announces values: the registry.
+"""Triggers: which events make joins forget rows, announce values, and tidy stores.
 
-Answer   `triggers_of` gives, per component, the triggers that the settings of a query name. A component runs when
-         one of its triggers is due, given what was `SinceLastRun` since it last ran.
+Answer   `triggers_of` gives, per component, the triggers of the settings of a query. A component runs when one of its
+         triggers is due, by the counts of `SinceLastRun`.
 
              component    what it does                                         runs
-             purge        a join searches for rows that no row to come needs   by `purge`; at a bounded end; without input
+             purge        a join searches for rows that no later row needs     by `purge`; at a bounded end; without input
              index        new promises are merged into the remembered ones     when they are an eighth of these
              propagate    finished values are announced                        by `propagate`
              spill        payload goes to disk                                 over the memory budget
@@ -29,19 +29,19 @@ CHANGEABLE = ("purge", "propagate")
 
 @dataclass(frozen=True, slots=True)
 class SinceLastRun:
-    """What has happened since a component last ran."""
+    """Counts of what happened since a component last ran."""
 
     punctuations: int = 0
-    #: Rows, promises or values that are new, and those that were there.
+    #: New rows, promises or values, and those that were there before.
     new: int = 0
     kept: int = 0
     #: Microseconds of event time; None: it never ran.
     span: int | None = None
     #: Bytes over the budget.
     excess: int = 0
-    #: At the end of a bounded run every component runs.
+    #: Whether a bounded run ends, at which every component runs.
     asked: bool = False
-    #: Nothing comes in.
+    #: Whether there is no input.
     idle: bool = False
 
 
@@ -91,9 +91,10 @@ def purge_triggers(purge: str, least: int = 0) -> tuple[Trigger, ...]:
     """When a join searches for rows to forget: `auto` from `least` new rows on, `off` never."""
     if purge == "off":
         return ()
-    if purge == "auto":
-        return Trigger("half as many rows", least), Trigger("asked"), Trigger("no input")
-    return Trigger("punctuations", 1 if purge == "eager" else int(purge)), Trigger("asked"), Trigger("no input")
+    first = Trigger("half as many rows", least)
+    if purge != "auto":
+        first = Trigger("punctuations", 1 if purge == "eager" else int(purge))
+    return first, Trigger("asked"), Trigger("no input")
 
 
 def propagate_triggers(propagate: str) -> tuple[Trigger, ...]:
@@ -123,21 +124,17 @@ def is_due(triggers: tuple[Trigger, ...], seen: SinceLastRun) -> bool:
 
 def trigger_line(purge: str, propagate: str, spills: bool) -> str:
     """The line of EXPLAIN."""
-    found = triggers_of(purge, propagate, spills)
-    return "; ".join(
-        f"{component} {', '.join(map(str, triggers))}" for component, triggers in found.items() if triggers
-    )
+    found = triggers_of(purge, propagate, spills).items()
+    return "; ".join(f"{component} {', '.join(map(str, triggers))}" for component, triggers in found if triggers)
 
 
 def checked(query: str, given: Mapping[str, str]) -> dict[str, str]:
     """Settings of a query that may change while it runs, in their canonical form."""
     for name in given:
         if name.lower() not in CHANGEABLE:
-            raise UserError(
-                f"{name} of query {query} cannot change while it runs", hint=f"{' and '.join(CHANGEABLE)} can"
-            )
+            hint = f"{' and '.join(CHANGEABLE)} can"
+            raise UserError(f"{name} of query {query} cannot change while it runs", hint=hint)
     if not given:
         raise UserError(f"nothing is said about query {query}", hint="name = value, such as purge=100")
-    return {
-        name.lower(): str(getattr(Settings().with_option(name, value), name.lower())) for name, value in given.items()
-    }
+    settings = {name.lower(): Settings().with_option(name, value) for name, value in given.items()}
+    return {name: str(getattr(changed, name)) for name, changed in settings.items()}

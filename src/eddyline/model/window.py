@@ -1,4 +1,4 @@
-"""Window values: which rows of one reference count as present.
+"""Windows: which rows of one reference are present.
 
 Answer   `Range(w)`: rows not older than w microseconds (inclusive); `Rows(k)`: the last k rows of the stream;
          `UNBOUNDED`: all rows; `NOW`: a row only as the newest of its combination; `PartitionedRows(columns, k)`: the

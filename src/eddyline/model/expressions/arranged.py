@@ -1,4 +1,4 @@
-"""Aggregates with several arguments: how they are one argument and a constant.
+"""Aggregates with several arguments, as aggregates of one argument and a constant.
 
 Answer   `arg_extreme`, `in_order` and `approximate` give the aggregate of ARG_MAX and ARG_MIN, of STRING_AGG and
          ARRAY_AGG, and of the approximations. Several values are one of type BYTES: `arranged` puts them one after the
@@ -7,7 +7,7 @@ Answer   `arg_extreme`, `in_order` and `approximate` give the aggregate of ARG_M
              ARG_MAX(x, y)      ─►  the least of  arranged('-+x', y, time, x)
              STRING_AGG(x, s)   ─►  all of        arranged('+x', place, x), in order
 
-Limits   `place` is the place of a row in the total order of the query's streams; only registered aggregates know it.
+Limits   `place` is the place of a row in the total order of the query's streams; only registered aggregates have it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def in_order(
     times: Sequence[ColumnRef],
     where: Expression | None = None,
 ) -> Aggregate:
-    """STRING_AGG and ARRAY_AGG: the values in the order of rows; `where` says which rows of ARRAY_AGG count, for NULL
-    is a value there."""
+    """STRING_AGG and ARRAY_AGG: the values in the order of rows. `where` is the FILTER of ARRAY_AGG, which takes NULL for
+    a value."""
     if name == "string_agg" and x.type not in (STRING, NULL):
         raise BindingProblem(f"{name} does not take {x.type}", hint="CAST it to STRING")
     x = resolve_cast(x, STRING) if name == "string_agg" and x.type == NULL else _known(name, x)

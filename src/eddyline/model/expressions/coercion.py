@@ -1,9 +1,9 @@
-"""Which types go together, and the casts that bring them there.
+"""Which types are converted to which, and the casts for that.
 
 Answer   `common_type` is the type in which two values are compared or chosen between; `convert` gives an expression
          another type, folding literals so that planning sees `TIMESTAMP 0` and not a cast of a text.
-Limits   As in DuckDB, a text *literal* takes the type of the other side, a text column never does: the query has to say
-         CAST. INTERVAL goes with nothing but itself.
+Limits   As in DuckDB, a text *literal* takes the type of the other side; a text column needs a CAST. INTERVAL is compared
+         with INTERVAL only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eddyline.model.expressions.expression import Call, Expression, Literal
 _INT_RANGE = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 #: Decimal digits that every value of an integer type fits in.
 _DIGITS = {"INT": 10, "BIGINT": 19}
-#: The most digits of decimals that doubles tell apart.
+#: The most digits of decimals that differ as doubles.
 _EXACT_DIGITS = 15
 _MOMENT = re.compile(
     r"\s*(\d{1,4})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?\s*",
@@ -97,12 +97,10 @@ def can_cast(source: DataType, target: DataType) -> bool:
 def resolve_cast(expr: Expression, target: DataType) -> Expression:
     """CAST(expr AS target), folded for literals; refused where no value could be converted."""
     if not can_cast(expr.type, target):
-        hints = {
-            True: "epoch_ms, make_timestamp, epoch and date_diff go between numbers and times",
-            False: "there is no conversion between these types",
-        }
-        temporal = expr.type.is_temporal or target.is_temporal or INTERVAL in (expr.type, target)
-        raise BindingProblem(f"cannot CAST {expr.type} to {target}", hint=hints[temporal])
+        hint = "there is no conversion between these types"
+        if expr.type.is_temporal or target.is_temporal or INTERVAL in (expr.type, target):
+            hint = "epoch_ms, make_timestamp, epoch and date_diff go between numbers and times"
+        raise BindingProblem(f"cannot CAST {expr.type} to {target}", hint=hint)
     return convert(expr, target)
 
 
@@ -194,8 +192,8 @@ def _rescale(value: decimals.Decimal, target: DataType) -> decimals.Decimal:
 
 
 def exact_decimal(literal: Literal, target: DataType) -> Literal | None:
-    """A number as the same value of a DECIMAL type; None: it is not one, or doubles do not tell all values of the type
-    apart.
+    """A number as the same value of a DECIMAL type; None: it is no value of the type, or different values of the type
+    are equal as doubles.
 
     >>> str(exact_decimal(Literal(1.5, DOUBLE), decimal(10, 2)).value)
     '1.50'
@@ -230,7 +228,7 @@ def micros_of(moment: str | datetime) -> int:
 
 
 def _micros(text: str) -> int:
-    # A zone is read and left out, as DuckDB does for TIMESTAMP without a zone: the wall clock is what counts.
+    # A zone is read and ignored, as DuckDB does for TIMESTAMP without a zone: the value is the wall clock.
     if text.strip().lower() == "epoch":
         return 0
     found = _MOMENT.fullmatch(text.strip())

@@ -1,7 +1,7 @@
 """The values of PredSAT: variables, differences between them, ranges of their keys.
 
-Answer   The planner writes conditions down as differences (`plan/ranges/predsat.py`); joins ask it, for whole stretches
-         of rows, which pairs of stretches cannot match and which conditions hold for all their rows.
+Answer   The planner turns conditions into differences (`plan/ranges/predsat.py`). Joins call it through the protocols
+         here: for which pairs of zones no rows match, and which conditions hold for all of their rows.
 Limits   Keys are ordered int64: those that zones have (`state/zones.py`).
 """
 
@@ -31,7 +31,7 @@ class Variable:
     column: ColumnRef | None
     core: Expression | None
     falls: bool = False
-    #: Values outside have no value in some term: nothing is decided for them.
+    #: For values outside some term overflows: nothing is decided for them.
     least: int = LEAST_KEY
     most: int = MOST_KEY
     key: int = 0
@@ -59,13 +59,13 @@ class Conjunct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """Least and greatest keys of one variable, in stretches that lie along one axis of a grid of pairs."""
+    """Least and greatest keys of one variable in the zones along one axis of a grid of pairs."""
 
     low: Ints
     high: Ints
     #: Whether values are missing; None: none are.
     nulls: Flags | None = None
-    #: Whether the ends belong to the range no more; None: they do.
+    #: Where the ends do not belong to the range; None: all do.
     low_open: Flags | None = None
     high_open: Flags | None = None
 
@@ -77,7 +77,7 @@ class Contradictions(Protocol):
         """The pairs of variables that some bound connects."""
 
     def skips(self, ranges: Mapping[int, Ranges]) -> Flags:
-        """Of which pairs of stretches no pair of rows satisfies all conjuncts."""
+        """For which pairs of zones no pair of rows satisfies all conjuncts."""
 
 
 class Certainties(Protocol):
@@ -103,4 +103,4 @@ class Differences(Protocol):
         """The conjunction of these conditions."""
 
     def passing(self, ranges: Mapping[int, Ranges]) -> Certainties:
-        """What holds for all rows of the ranges."""
+        """The conjuncts that hold for all rows of the ranges."""

@@ -2,7 +2,7 @@
 
 Answer   Four kinds of node: a column of a reference, a literal, a call, and (above joins only) an aggregate. Everything
          with an operator or a name is a `Call` with a canonical lower-case function name. Casts are explicit: both
-         arguments of `=` have one type, and no module after the binder handles coercion.
+         arguments of `=` have one type, and only the binder converts types.
 Limits   `operators/expressions/evaluate.py` defines what a function computes, `model/expressions/functions.py` how it is
          typed.
 
@@ -21,10 +21,9 @@ from eddyline.model.datatypes import BOOLEAN, DataType
 
 #: A reference of FROM: the alias that a query gives it, or, after lowering, its position in the join.
 Ref = str | int
-#: Follows the name that people write, in the canonical name of a function of one's own; see
-#: `model/expressions/own_function.py`.
+#: Follows the name of a user's function in its canonical name; see `model/expressions/own_function.py`.
 OWN = "@"
-#: A column of a reference, as values are brought to an expression.
+#: A column of a reference.
 ColumnKey = tuple[Ref, str]
 
 
@@ -60,15 +59,14 @@ class Literal:
             return "'" + str(self.value).replace("'", "''") + "'"
         if self.type.name == "BOOLEAN":
             return "TRUE" if self.value else "FALSE"
-        return (
-            f"{self.type.name} {self.value}" if self.type.name in ("DATE", "TIMESTAMP", "INTERVAL") else str(self.value)
-        )
+        kind = f"{self.type.name} " if self.type.name in ("DATE", "TIMESTAMP", "INTERVAL") else ""
+        return f"{kind}{self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Literals(Literal):
-    """The values of a long IN list, all of one type and none of them NULL: one node, so that nothing goes through them
-    one by one."""
+    """The values of a long IN list, all of one type and none of them NULL. They are one node, so that no function visits
+    them one by one."""
 
     value: tuple[Any, ...]
 
@@ -108,7 +106,7 @@ class Aggregate:
     arg: Expression | None
     distinct: bool
     type: DataType
-    #: What is constant: the part of APPROX_QUANTILE, the separator of STRING_AGG.
+    #: The constant argument: the part of APPROX_QUANTILE, the separator of STRING_AGG.
     parameter: float | str | None = None
 
     def __str__(self) -> str:

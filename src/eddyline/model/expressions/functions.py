@@ -1,10 +1,10 @@
-"""How functions and operators are typed.
+"""The functions and operators of the language: their types, and the table of the reference.
 
 Answer   `resolve` turns a name and typed arguments into a `Call` with its type and every cast made explicit;
          `resolve_aggregate` does so for aggregates; `FUNCTIONS` lists every name with signature and one line of help,
          from which the language reference is made. Types are DuckDB's wherever its type is one of ours.
-Limits   What a call computes is said in `operators/expressions/evaluate.py`. TIMESTAMP - TIMESTAMP is an INTERVAL in
-         microseconds: it can be compared, added and given to `epoch`, not selected.
+Limits   `operators/expressions/evaluate.py` computes calls. TIMESTAMP - TIMESTAMP is an INTERVAL in microseconds, which
+         can be compared, added and given to `epoch`, not selected.
 """
 
 from __future__ import annotations
@@ -88,8 +88,7 @@ def resolve_aggregate(function: str, arg: Expression | None, distinct: bool = Fa
         )
         raise BindingProblem(f"{name} does not take {arg.type}", hint=hint)
     if name == "stddev":
-        # Distinct values are compared before they are converted to DOUBLE: two large whole numbers may become one
-        # there.
+        # Distinct values are compared before they are converted: two large whole numbers may be equal as DOUBLEs.
         return Aggregate(name, arg if distinct and arg.type != NULL else convert(arg, DOUBLE), distinct, DOUBLE)
     if arg.type.name == "DECIMAL":
         return Aggregate(name, arg, distinct, DOUBLE if name == "avg" else decimal(38, arg.type.scale))

@@ -1,4 +1,4 @@
-"""Expressions that follow a time: when it grows, they never turn back.
+"""Expressions that are monotone functions of an event time.
 
 Answer   `trend_of` recognises an expression that is a monotone function of one TIMESTAMP column: then all times with
          one value of the expression form an interval, a bucket. It gives the column, and whether values rise or fall
@@ -29,8 +29,11 @@ _LIMITS: dict[DataType, int] = {
     TIMESTAMP: 2**63 - 1,
     INTERVAL: 2**63 - 1,
 }
+_NUMBERS = (INT, BIGINT, DOUBLE)
 #: Types whose values have a next value, so that one bucket ends where the next begins.
-_BUCKETS = (INT, BIGINT, DOUBLE, DATE, TIMESTAMP)
+_BUCKETS = (*_NUMBERS, DATE, TIMESTAMP)
+#: Functions of one argument -> their factor.
+_FACTORS = {"epoch": 1e-6, "epoch_ms": 1e-3, "epoch_us": 1.0, "make_timestamp": 1.0, "make_timestamp_ms": 1e3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Trend:
 
 
 def trend_of(e: Expression) -> Trend | None:
-    """How an expression follows the one column that it reads; None where that is not known.
+    """How an expression rises or falls with the one column that it reads; None: not known.
 
     >>> from eddyline.model.expressions.functions import resolve
     >>> ts = ColumnRef("s", "ts", TIMESTAMP)
@@ -90,19 +93,15 @@ def _trend(e: Expression) -> Trend | None:
 
 
 def _scale(e: Call) -> float | None:
-    """By how much a function of one argument that never turns back changes numbers; None: it may turn back."""
+    """The factor of a rising function of one argument, such as 1e-6 from microseconds to seconds; None: it may fall."""
     before = e.args[0].type
     if e.function == "cast":
         steps = {(TIMESTAMP, DATE): 1 / _DAY, (DATE, TIMESTAMP): float(_DAY)}
-        numbers = (INT, BIGINT, DOUBLE)
-        return steps.get(
-            (before, e.type), 1.0 if before == e.type or (before in numbers and e.type in numbers) else None
-        )
+        same = before == e.type or (before in _NUMBERS and e.type in _NUMBERS)
+        return steps.get((before, e.type), 1.0 if same else None)
     if e.function in ("floor", "ceil", "round"):
-        return 1.0 if before in (INT, BIGINT, DOUBLE) else None
-    return {"epoch": 1e-6, "epoch_ms": 1e-3, "epoch_us": 1.0, "make_timestamp": 1.0, "make_timestamp_ms": 1e3}.get(
-        e.function
-    )
+        return 1.0 if before in _NUMBERS else None
+    return _FACTORS.get(e.function)
 
 
 def _arithmetic(e: Call) -> Trend | None:
@@ -136,7 +135,7 @@ def _difference(e: Call) -> Trend | None:
 
 
 def constant_of(e: Expression) -> float | None:
-    """The value of a constant expression, in the engine's own form; None: it is no number, or not known."""
+    """The value of a constant expression, in the form of literals; None: it is no number, or not known."""
     if isinstance(e, Literal):
         value = e.value
         return value if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None

@@ -1,11 +1,10 @@
-"""Functions of one's own: what is declared of them, and how calls of them are typed.
+"""Functions of users: their declarations, and how calls of them are typed.
 
-Answer   `OwnFunction` has a name, typed arguments, a typed result, and where its code is found. `call` is the typed
-         call of it: its canonical name is the function's `key`, which no function of the engine has.
-State    None. The code itself is in no declaration: `operators/expressions/own_functions.py` knows it in the processes
-         that run it.
-Limits   Code has a place (`module:attribute`), or a program handed it over: then only this process, and those that
-         Spark's serializer carries it to, know it.
+Answer   `OwnFunction` has a name, typed arguments, a typed result, and the place of its code. `call` is a typed call of
+         it, whose canonical name is the function's `key`, which no function of the engine has.
+State    None. `operators/expressions/own_functions.py` holds the code, in the processes that run it.
+Limits   Code is at a place (`module:attribute`), or a program passes it: then only this process has it, and those to
+         which Spark's serializer sends it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class OwnFunction:
 
     @property
     def key(self) -> str:
-        """The canonical name of its calls: calls that may compute something else have another one."""
+        """The canonical name of its calls; functions that may compute other values have other ones."""
         types = ",".join(str(kind) for _, kind in self.arguments)
         return f"{self.name}{OWN}{self.target}|{types}|{self.result}|{self.arrays}{'|strict' if self.strict else ''}"
 
@@ -47,15 +46,10 @@ class OwnFunction:
     def call(self, args: tuple[Expression, ...]) -> Call:
         """The typed call, with casts made explicit."""
         if len(args) != len(self.arguments):
-            raise BindingProblem(
-                f"{self.name} does not take {len(args)} argument{'' if len(args) == 1 else 's'}",
-                hint=f"write {self.signature}",
-            )
-        return Call(
-            self.key,
-            tuple(self._fit(a, kind) for a, (_, kind) in zip(args, self.arguments, strict=True)),
-            self.result,
-        )
+            count = f"{len(args)} argument{'' if len(args) == 1 else 's'}"
+            raise BindingProblem(f"{self.name} does not take {count}", hint=f"write {self.signature}")
+        fitted = tuple(self._fit(a, kind) for a, (_, kind) in zip(args, self.arguments, strict=True))
+        return Call(self.key, fitted, self.result)
 
     def _fit(self, arg: Expression, kind: DataType) -> Expression:
         fits = arg.type in (kind, NULL) or (INTERVAL not in (arg.type, kind) and common_type(arg.type, kind) == kind)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: The name of the kind of record, and the column of its body.
 KIND = "herald"
 TEXT = "herald"
-#: A span that is of the other kind: beyond the last row of every stream, and beyond every instant.
+#: The span in the other unit: beyond the last row of every stream, and beyond every instant.
 NEVER = 2**63 - 1
 
 
@@ -43,7 +43,7 @@ class Alike:
 
     #: The condition of one of them. The literals of the others take the places of its literals, in order.
     condition: Expression
-    #: Which of the texts they are; the literals of each, a line per herald.
+    #: The numbers of their texts; the literals of each, a line per herald.
     at: Ints
     literals: Ints
 
@@ -52,11 +52,11 @@ class Alike:
 class Said:
     """The heralds of many texts, by the numbers of the texts."""
 
-    #: The span of each text; NEVER: it is of the other kind, or the text is no herald.
+    #: The span of each text; NEVER: it is in the other unit, or the text is no herald.
     rows: Ints
     micros: Ints
     alike: list[Alike] = field(default_factory=list)
-    #: Those that were read by themselves, and those that are no heralds.
+    #: Heralds that were parsed one by one, and the problems of texts that are no heralds.
     single: dict[int, Herald] = field(default_factory=dict)
     problems: dict[int, UserError] = field(default_factory=dict)
 

@@ -3,9 +3,9 @@
 Answer   A `ValuePattern` is a set of values of one column: intervals, and null or not. `patterns_of` turns a condition
          into one pattern per column that it names; columns that it leaves out are `*`. `DerivedPunctuation` is
          CREATE PUNCTUATION.
-Limits   A condition is a conjunction of conditions on one column each, with literals. Values are in the engine's own
-         form. A DOUBLE has no pattern with NaN, and BIGINT is not compared with a number that has a point: neither is
-         exact.
+Limits   A condition is a conjunction of conditions on one column each, with literals. Values have the form of literals
+         (`model/expressions/expression.py`). A DOUBLE has no pattern with NaN, and BIGINT none with a number that has a
+         point: neither would be exact.
 Reading  docs/punctuations.md
 """
 
@@ -91,7 +91,7 @@ class ValuePattern:
 
     def meet(self, other: ValuePattern) -> ValuePattern:
         if self.constants is not None and other.constants is not None:
-            # Two lists: what is in both is found without comparing each with each.
+            # Two lists are compared as sets, not each value with each.
             listed = set(other.intervals)
             return ValuePattern(tuple(i for i in self.intervals if i in listed))
         both = (a.meet(b) for a in self.intervals for b in other.intervals)
@@ -120,25 +120,22 @@ def patterns_of(condition: Expression) -> dict[str, ValuePattern] | None:
     >>> patterns_of(Call("<", (item, Literal(5, BIGINT)), BOOLEAN))["item"].intervals[0].high
     5
     """
-    found: dict[str, ValuePattern] = {}
-    for part in conjuncts(condition):
-        if isinstance(part, Literal) and part.value is True:
-            continue
-        one = _pattern(part)
-        if one is None:
-            return None
-        column, pattern = one
-        found[column] = found[column].meet(pattern) if column in found else pattern
-    return found
+    parts = [part for part in conjuncts(condition) if not (isinstance(part, Literal) and part.value is True)]
+    found = [one for part in parts if (one := _pattern(part)) is not None]
+    return _met(found) if len(found) == len(parts) else None
 
 
 def regions_of(condition: Expression | None) -> dict[str, ValuePattern]:
-    """Patterns per column that every row satisfies which passes the filter."""
+    """Patterns per column that hold for all rows that pass a filter; terms that are no patterns are left out."""
+    parts = () if condition is None else conjuncts(condition)
+    return _met([one for part in parts if (one := _pattern(part)) is not None])
+
+
+def _met(patterns: list[tuple[str, ValuePattern]]) -> dict[str, ValuePattern]:
+    """One pattern per column: what lies in all of its patterns."""
     found: dict[str, ValuePattern] = {}
-    for part in () if condition is None else conjuncts(condition):
-        one = _pattern(part)
-        if one is not None:
-            found[one[0]] = found[one[0]].meet(one[1]) if one[0] in found else one[1]
+    for column, pattern in patterns:
+        found[column] = found[column].meet(pattern) if column in found else pattern
     return found
 
 
@@ -178,31 +175,23 @@ def _comparison(e: Call) -> tuple[str, ValuePattern] | None:
     left, right, function = *e.args, e.function
     if isinstance(left, Literal):
         left, right, function = right, left, _TURNED[function]
-    if not isinstance(right, Literal):
+    column = _column(left)
+    if column is None or not isinstance(right, Literal):
         return None
     if right.value is None:
-        column = _column(left)
-        return None if column is None else (column.column, EMPTY)
-    column = _column(left)
-    if column is None or not _fits(column.type, right):
-        return None
-    return column.column, _compared(function, right.value, column.type)
+        return column.column, EMPTY
+    return (column.column, _compared(function, right.value, column.type)) if _fits(column.type, right) else None
 
 
 def _column(e: Expression) -> ColumnRef | None:
     """A column, also behind a cast that changes no value."""
-    if (
-        isinstance(e, Call)
-        and e.function == "cast"
-        and isinstance(e.args[0], ColumnRef)
-        and widens(e.args[0].type, e.type)
-    ):
-        return e.args[0]
+    if isinstance(e, Call) and e.function == "cast" and widens(e.args[0].type, e.type):
+        e = e.args[0]
     return e if isinstance(e, ColumnRef) else None
 
 
 def widens(narrow: DataType, wide: DataType) -> bool:
-    """Whether a cast keeps different values different and their order."""
+    """Whether a cast keeps the order of values, and different values different."""
     if narrow == wide:
         return True
     if narrow.name == "INT":
@@ -247,7 +236,7 @@ def _point(value: Any) -> ValuePattern:
 
 
 def to_text(patterns: Mapping[str, ValuePattern]) -> str:
-    """Patterns as one line of text, for records that travel."""
+    """Patterns as one line of text, for records in files and messages."""
     body = {
         column: {"null": p.null, "in": [[_plain(i.low), _plain(i.high), i.low_open, i.high_open] for i in p.intervals]}
         for column, p in patterns.items()

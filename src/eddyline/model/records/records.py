@@ -8,8 +8,8 @@ Answer   `Records` holds many records of one stream and one kind as columns: the
              records                  (20, number 2)    (20, AFTER_ALL)        (30, AFTER_ALL)
 
 State    None: a batch of records never changes.
-Limits   The kind of a record defines the columns of its body. Where a source hands records out, numbers count
-         from its first row.
+Limits   The kind of a record defines the columns of its body. In the records of a source, numbers count from its first
+         row.
 Reading  docs/add-a-record.md
 """
 
@@ -61,9 +61,9 @@ class Records:
     origin_ts: Ints | None = None
     #: Where several shards get a record: whether this copy is the one that is counted. None: all are.
     home: Flags | None = None
-    #: The name of a statement's records: a pipeline takes them once, whatever the number of runs.
+    #: The name of a statement's records: a pipeline takes them once, however often the job starts again.
     once: str | None = None
-    #: The order in which records of all kinds came to their stream; the gate numbers them.
+    #: The order in which records of all kinds came to their stream; its gate gives these numbers.
     serial: Ints | None = None
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class Records:
         return replace(self, **columns)
 
     def shifted(self, rows: int) -> Records:
-        """The same records behind `rows` rows that came before the first one; places before and after all rows stay."""
+        """The same records after `rows` further rows before the first one; places before and after all rows stay."""
         if not rows:
             return self
         among = (self.number != BEFORE_ALL) & (self.number != AFTER_ALL)
