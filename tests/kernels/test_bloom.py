@@ -20,7 +20,7 @@ def test_a_filter_never_denies_what_it_holds_and_rarely_affirms_what_it_does_not
 
 def chains(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     heads, back = np.full(256, -1, np.int64), np.zeros(len(keys), np.int32)
-    probe.link(heads, back, keys, 0, 0, len(keys))
+    probe.link(heads, back, keys, 0, 0, len(keys), np.empty(0, np.bool_))
     return heads, back
 
 
@@ -31,7 +31,8 @@ def test_held_looks_at_ids_and_ages() -> None:
 
     def held(key: int, floor: int = 0, ceiling: int = 99, first: int = 0, before: int = 4) -> bool:
         one = np.array([key]), np.array([floor]), np.array([ceiling])
-        return bool(bloom.holders(*one, bloom.Begun(heads, back, keys, begins, dead, 0, first), before)[0] >= 0)
+        stored = probe.ChainedRows(heads, back, keys, begins, dead, 0, first, False)
+        return bool(bloom.holders(*one, stored, before)[0] >= 0)
 
     assert held(5) and held(6) and not held(8)
     assert held(5, floor=12) and not held(5, floor=13)
@@ -59,7 +60,7 @@ def test_probe_wanted_is_probe_and_then_ask() -> None:
         )
         left, right, _, refused = bloom.probe_wanted(
             asking, rows, bloom.PairKey(own[0], own[own_width - 1], own_width, other[0], other[other_width - 1], other_width, own_first),
-            asked_floor, bloom.ProbedStore(asked_heads, asked_back, asked_keys, asked_dead, 0, 0),
+            asked_floor, probe.ChainedRows(asked_heads, asked_back, asked_keys, asked_dead, asked_dead, 0, 0, True),
         )  # fmt: skip
         plain_left, plain_right, _ = probe.probe_chains(asking, rows)
         mine = [own[n][plain_left] for n in range(own_width)]

@@ -20,13 +20,12 @@ from eddyline.kernels.intervals import (
     confirm_pairs,
     cover_ranges,
     double_keys,
-    locate_texts,
     ordered_rows,
     stab_pairs,
     sweep_pairs,
-    text_prefix,
 )
-from eddyline.kernels.joins.meeting import met_stretches
+from eddyline.kernels.texts.text import locate_texts, text_prefix
+from eddyline.operators.sharing.interval_index import met_stretches
 from tests.oracle.kernels_sharing import Range, Term, box_pairs, cover, locate, order_of
 from tests.seeds import cases
 

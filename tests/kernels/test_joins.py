@@ -9,6 +9,7 @@ import pytest
 
 from eddyline.kernels.joins import arrivals, schedule, sharing, strips
 from eddyline.operators.join.port import Ages
+from eddyline.state.runs import run_begins
 from eddyline.state.store import Store
 from tests.oracle import kernels_joins as slow
 
@@ -249,7 +250,7 @@ def test_arrivals(seed: int) -> None:
     ranks, began = rng.permutation(rows) + 3, np.zeros(rows, np.int64)
     arrivals.note_arrivals(began, ranks, 3, numbers, ends, came)
     assert began[ranks - 3].tolist() == slow.instants(numbers.tolist(), ends.tolist(), came.tolist())
-    turns = arrivals.changes(began)
+    turns = np.flatnonzero(run_begins(began))
     assert turns.tolist() == [i for i in range(rows) if i == 0 or began[i] != began[i - 1]]
     edges = np.sort(rng.integers(0, 50, 4))
     edges[0] = 0

@@ -100,7 +100,7 @@ def test_settled_stretches_stand_among_pairs_that_were_tested(seed: int) -> None
         laid = zones.Laid(False, order, order, dead, base, in_time_order)
         counts, found, visited = zones.settled_stretches(asking, laid, grid, by_kind, left, right)
         expected, looked = settled(limit, floor, order, dead, base, row_cuts, cuts, kinds, by_kind, tested)
-        rows = zones.spread(np.arange(asked), counts, len(found))
+        rows = np.repeat(np.arange(asked), counts)
         assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected and visited == looked
 
 
@@ -138,6 +138,6 @@ def test_bounds_of_keys_are_tested_on_the_way(seed: int) -> None:
                 if by_kind[kind] or bounded(keys, valid if has_nulls else None, least, most, o, row - base - start)
             ]
             counts, found, visited, untested = zones.within_stretches(asking, laid, grid, by_kind, within)
-            rows = zones.spread(np.arange(asked), counts, len(found))
+            rows = np.repeat(np.arange(asked), counts)
             assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected and visited == looked
             assert untested == sum(bool(by_kind[kind]) for _, _, kind in pairs)

@@ -31,7 +31,7 @@ def set_pairs(words, pairs, bits, bit_of):
 
 
 def full_set(bits: np.ndarray, width: int) -> np.ndarray:
-    """One line of words with these bits set."""
+    """One row of words with these bits set."""
     line = np.zeros(width, np.uint64)
     np.bitwise_or.at(line, bits >> 6, np.uint64(1) << (bits & 63).astype(np.uint64))
     return line
@@ -49,7 +49,7 @@ def any_bits(words):
     return some
 
 
-#: Which bit a lone bit is: multiplied by a de Bruijn number, its top six bits are all different.
+#: The number of a single bit: multiplied by this de Bruijn number, the 64 single bits differ in their top six bits.
 DE_BRUIJN = np.uint64(0x022FDD63CC95386D)
 PLACES = np.empty(64, np.int64)
 for _bit in range(64):
@@ -58,7 +58,7 @@ for _bit in range(64):
 
 @njit(cache=True)
 def keep_within(words, ages, sizes, table):
-    """Clears, in place, the bits of each row that are not in `table[i]`; tells per row whether any bit is left.
+    """Clears, in place, the bits of each row that are not in `table[i]`; returns per row whether any bit is left.
 
     `sizes` ascend, and i is the place of the first one that reaches the row's age; len(sizes) where none does.
     """

@@ -1,18 +1,23 @@
-"""Compiled kernels on disk: where they lie, and what happens with files that cannot be read.
+"""The cache of compiled kernels on disk: its folder, and four mends of Numba's own cache.
 
-Answer   `prepare` runs before the first kernel is declared. `choose_folder` picks the first of these that can be
-         written: `NUMBA_CACHE_DIR`, the `__pycache__` beside the kernels, the user's cache folder, and a private folder
-         (0700) below the temporary folder. Numba knows the first three itself. Where none can be written, kernels are
-         compiled in every process and nothing is kept. `forgive` makes a cache file that cannot be read one that is not
-         there: the kernel is compiled and written again. `name_by_content` keeps processes that compile at the same
-         time from mixing their files. Numba numbers the files of a kernel's signatures, and two processes that count at
-         once give one number to two signatures: one of them then ran the code of the other. `number_apart` keeps code
-         of two processes apart that a third one loads. Numba numbers the functions that it compiles, and the name of a
-         sort inside a kernel is that number and its types: two kernels from two processes could run each other's sort.
-         `stamp_whole_sources` makes a kernel that is compiled with functions of other files stale when one of those
-         files changes. Numba itself looks only at the kernel's own file, and an upgrade would go on with the old form
-         of an inlined function.
-Limits   Methods of Numba's own are wrapped; where a version has others, nothing is changed.
+Answer   `prepare` runs before the first kernel is declared. It applies these, in this order:
+
+         ignore_broken_indexes    An index that cannot be read counts as missing: its kernel is compiled and written
+                                  again.
+         name_by_content          Two processes that compile at the same time write different files. Numba numbers the
+                                  files of a kernel's signatures: two processes could give one number to two signatures,
+                                  and one of them ran the code of the other.
+         number_from_random       Kernels of two processes do not share names in a third process that loads both. Numba
+                                  numbers the functions that it compiles, and names a sort inside a kernel by that
+                                  number and its types: two kernels could run each other's sort.
+         stamp_whole_sources      A kernel is compiled again when a file changes whose functions it was compiled with.
+                                  Numba compares only the kernel's own file.
+         choose_folder            The cache is in the first of these folders that can be written: `NUMBA_CACHE_DIR`, the
+                                  `__pycache__` beside the kernels, the user's cache folder, a private folder (0700)
+                                  below the temporary folder. Numba itself tries the first three. Where none can be
+                                  written, every process compiles its kernels and writes none.
+
+Limits   These functions replace methods of Numba; where a version of Numba lacks a method, the function does nothing.
 """
 
 from __future__ import annotations
@@ -31,40 +36,44 @@ from typing import Any
 
 from numba.core import bytecode, caching, config, dispatcher
 
-#: Files of kernels import each other as `from eddyline.kernels.NAME import …`, where a name can begin with that of a
-#: room.
+#: Files of kernels import each other as `from eddyline.kernels.NAME import …`; NAME may begin with a folder.
 _IMPORTED = re.compile(rb"^from eddyline\.kernels\.([\w.]+) import", re.MULTILINE)
 
 
 def prepare() -> None:
-    forgive()
+    ignore_broken_indexes()
     name_by_content()
-    number_apart()
+    number_from_random()
     stamp_whole_sources(Path(__file__).parent)
     choose_folder(Path(__file__))
 
 
-def forgive() -> None:
-    kept = getattr(caching, "IndexDataCacheFile", None)
-    if kept is None or not hasattr(kept, "_load_index"):
+def _class_of_numba(module: Any, name: str, *attributes: str) -> Any:
+    """A class of Numba; None where this version of Numba lacks the class or one of its attributes."""
+    found = getattr(module, name, None)
+    return found if all(hasattr(found, attribute) for attribute in attributes) else None
+
+
+def ignore_broken_indexes() -> None:
+    cache_file = _class_of_numba(caching, "IndexDataCacheFile", "_load_index")
+    if cache_file is None:
         return
-    load_index = kept._load_index
+    load_index = cache_file._load_index
 
     def index(self: Any) -> Any:
         try:
             return load_index(self)
         except Exception:
-            # Unpickling fails in any way it likes.
+            # Unpickling damaged bytes may raise any exception.
             return {}
 
-    kept._load_index = index
+    cache_file._load_index = index
 
 
-def number_apart() -> None:
-    """The functions that this process, and each process forked from it, compiles have numbers that no other process
-    gives."""
-    identity = getattr(bytecode, "FunctionIdentity", None)
-    if identity is None or not hasattr(identity, "_unique_ids"):
+def number_from_random() -> None:
+    """Functions that this process, or a process forked from it, compiles get numbers that no other process gives."""
+    identity = _class_of_numba(bytecode, "FunctionIdentity", "_unique_ids")
+    if identity is None:
         return
 
     def begin_anywhere() -> None:
@@ -75,12 +84,11 @@ def number_apart() -> None:
 
 
 def name_by_content() -> None:
-    """A file of compiled code is named by a digest of what it holds, is there before the index names it, and is read
-    only if it fits."""
-    kept = getattr(caching, "IndexDataCacheFile", None)
-    if kept is None or not all(
-        hasattr(kept, name) for name in ("_load_index", "_save_index", "_dump", "_open_for_write", "_data_path")
-    ):
+    """The name of a file of compiled code has a digest of its content. The file is written before the index names it,
+    and is read only if its content has that digest."""
+    methods = "_load_index", "_save_index", "_dump", "_open_for_write", "_data_path"
+    cache_file = _class_of_numba(caching, "IndexDataCacheFile", *methods)
+    if cache_file is None:
         return
 
     def save(self: Any, key: Any, data: Any) -> None:
@@ -96,19 +104,19 @@ def name_by_content() -> None:
     def load_data(self: Any, name: str) -> Any:
         content = Path(self._data_path(name)).read_bytes()
         if name.split(".")[-2] != digest(content):
-            # What Numba takes for a file that has gone.
-            raise OSError(f"{name} holds something else")
+            # Numba treats an OSError as a missing file.
+            raise OSError(f"{name} has another digest")
         try:
             return pickle.loads(content)
         except Exception as problem:
             raise OSError(f"{name} cannot be read") from problem
 
-    kept.save, kept._load_data = save, load_data
+    cache_file.save, cache_file._load_data = save, load_data
 
 
 def _remove_others(written: Path) -> None:
-    """No index is there, or one of older sources: no other file of this kernel is of use. A process that misses one
-    compiles again."""
+    """Remove the other files of a kernel that has no index, or one of older sources: no index names them. A process
+    that misses one of them compiles again."""
     kernel = written.name.rsplit(".", 2)[0]
     for path in written.parent.glob(f"{glob.escape(kernel)}.*.nbc"):
         if path != written:
@@ -121,16 +129,16 @@ def digest(content: bytes) -> str:
 
 def stamp_whole_sources(folder: Path) -> None:
     """The stamp of a kernel's file below `folder` covers the files below it that it imports, directly or not."""
-    kept = getattr(caching, "_SourceFileBackedLocatorMixin", None)
-    if kept is None or not hasattr(kept, "get_source_stamp"):
+    locator = _class_of_numba(caching, "_SourceFileBackedLocatorMixin", "get_source_stamp")
+    if locator is None:
         return
-    own = kept.get_source_stamp
+    own_stamp = locator.get_source_stamp
 
-    def whole(self: Any) -> Any:
+    def whole_stamp(self: Any) -> Any:
         path = Path(getattr(self, "_py_file", ""))
-        return (own(self), sources_digest(path, folder)) if folder in path.parents else own(self)
+        return (own_stamp(self), sources_digest(path, folder)) if folder in path.parents else own_stamp(self)
 
-    kept.get_source_stamp = whole
+    locator.get_source_stamp = whole_stamp
 
 
 @cache
@@ -147,22 +155,20 @@ def sources_digest(path: Path, folder: Path) -> str:
 
 
 def choose_folder(source: Path) -> None:
-    """Make sure that the functions in `source` find a place for their cache, or do without."""
-    known = [
-        getattr(caching, name, None)
-        for name in ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator")
-    ]
+    """Make sure that Numba finds a folder for the cache of the functions in `source`, or compiles without a cache."""
+    names = "UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator"
+    known = [getattr(caching, name, None) for name in names]
     if any(locator is None or locator.from_function(choose_folder, str(source)) is not None for locator in known):
         return
     folder = private_folder(Path(tempfile.gettempdir()))
     if folder is not None:
         config.CACHE_DIR = str(folder)
     else:
-        _do_without()
+        _allow_no_cache()
 
 
 def private_folder(temporary: Path) -> Path | None:
-    """A folder below `temporary` that only this user can enter; None: there is none, and none can be made.
+    """A folder below `temporary` that only this user can enter; None: it cannot be made, or others can enter it.
 
     Cache files are unpickled, so a folder that another user could have filled is not used.
     """
@@ -176,8 +182,8 @@ def private_folder(temporary: Path) -> Path | None:
     return folder if mine and stat.S_ISDIR(found.st_mode) and os.access(folder, os.W_OK | os.X_OK) else None
 
 
-def _do_without() -> None:
-    """Functions with `cache=True` are compiled in each process where Numba finds no place for them."""
+def _allow_no_cache() -> None:
+    """Functions with `cache=True` are compiled in each process where Numba finds no folder for them."""
     enable = dispatcher.Dispatcher.enable_caching
 
     def enable_where_possible(self: Any) -> None:

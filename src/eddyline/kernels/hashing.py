@@ -28,7 +28,7 @@ def mix(key):
 
 @njit(cache=True, inline="always")
 def fold(key, following):
-    """The hash of (what `key` stands for, a further key): order matters."""
+    """The hash of a hash or key and a further key: order matters."""
     return mix(np.uint64(key) * _GOLD + mix(following))
 
 

@@ -22,8 +22,8 @@ from numba import njit
 def ordered_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers in the order of their keys, and the keys in that order.
 
-    Key and row share one word, so that a plain sort does; it is more than twice as fast as an argsort. Where a key does
-    not fit beside its row, its low bits are dropped and neighbours put right afterwards.
+    Key and row are packed into one integer: a plain sort is more than twice as fast as an argsort. Where a key does not
+    fit beside its row, its low bits are dropped, and neighbours are put in order after the sort.
 
     >>> ordered_rows(np.array([30, 10, 20]))[0].tolist()
     [1, 2, 0]
@@ -55,8 +55,10 @@ class Boxes(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up. `reach` has the
-    highest high end of those up to each, if they come by their low ends; empty: they are looked up one by one."""
+    """Ranges of one column: the ends of all ranges, the box of each, and which of them are looked up.
+
+    `reach`: where these come by their low ends, the highest high end up to each; empty: they are looked up one by one.
+    """
 
     low: Any
     high: Any
@@ -111,7 +113,7 @@ def _unpacked_keys(packed, keys, bits, mend, rows, ordered):
 
 @njit(cache=True)
 def double_keys(numbers, patterns, keys):
-    """Keys that ascend as doubles do, from numbers and their bit patterns: -0.0 is 0.0, NaN is one value above
+    """Write keys that ascend as doubles do, from numbers and their bit patterns: -0.0 is 0.0, NaN is one value above
     infinity."""
     for row in range(numbers.size):
         if numbers[row] != numbers[row]:
@@ -147,7 +149,7 @@ def _first_at_least(ordered, key, at):
 
 @njit(cache=True)
 def cover_ranges(ordered, low, high, which, rows, start, stop):
-    """The sorted places `start[i] .. stop[i]` that each range i of `which` covers; null rows stand after the values.
+    """The sorted places `start[i] .. stop[i]` that each range i of `which` covers; null rows come after the values.
 
     Fastest when `which` is in the order of `low`: each search then begins where the last one ended.
     """
@@ -172,8 +174,8 @@ def sweep_pairs(ordered, order, ranges, label, bits, first, pairs):
     """The pairs of boxes of one term, for the ranges `which[first:]` of their column: found and written in one go.
 
     `order` has the row numbers in key order, null rows last. As with `cover_ranges`, `which` is best in the order of
-    `low`. Stops when `pairs` may not hold what the next range covers (growing it here would cost more than the search).
-    Returns how many pairs there are, where to go on, and how many ranges were passed over.
+    `low`. Stops when `pairs` may not hold the pairs of the next range: an array that grows here would cost more than
+    the search. Returns the number of pairs, the next range, and how many ranges were passed over.
     """
     low, high, interval_box, which, reach = ranges
     shift = np.int64(bits)
@@ -252,11 +254,11 @@ def choose_leads(label, boxes, start, stop, rows, lead, amount):
 
 @njit(cache=True)
 def collect_pairs(lead, amount, boxes, start, stop, order, bits, first, room):
-    """What the leads of the boxes from `first` on cover in a sorted batch, until more than `room` (box, row) pairs are
-    there.
+    """The (box, row) pairs that the leads of the boxes from `first` on cover in a sorted batch, until there are more
+    than `room`.
 
     `order` has the row numbers of each column in key order, null rows last. Returns the pairs, box by box and rows in
-    no order, and the box to go on from.
+    no order, and the next box.
     """
     _, term_column, term_interval, _, _ = boxes
     shift = np.int64(bits)
@@ -287,10 +289,10 @@ def collect_pairs(lead, amount, boxes, start, stop, order, bits, first, room):
 
 @njit(cache=True)
 def confirm_pairs(pairs, label, lead, boxes, keys, valid, bits):
-    """Of (box, row) pairs those that all terms but the lead let pass, with the box's label in the box's place.
+    """Of (box, row) pairs those that all terms but the lead let pass, with the box's label in place of the box.
 
-    `lead` may be shorter than the boxes: those beyond have none. Written in place. One loop without calls: handing the
-    arrays to a function per pair costs more than a hundred nanoseconds.
+    Writes in place. `lead` may be shorter than the boxes: those beyond have none. One loop without calls: a call with
+    the arrays for every pair costs more than a hundred nanoseconds.
     """
     box_term, term_column, term_interval, low, high = boxes
     shift = np.int64(bits)
@@ -363,11 +365,10 @@ def build_tree(high, tops):
 
 @njit(cache=True)
 def stab_pairs(label, trees, keys, valid, bits, first, pairs):
-    """What the leads of the boxes cover in the rows from `first` on of a small batch, as (box, row) pairs.
+    """The (box, row) pairs that the leads of the boxes cover in the rows from `first` on of a small batch.
 
     Each row is looked up in the tree of each column; boxes from `tail` on, which are in no tree, are candidates for
-    every row. Stops when `pairs` may not hold what the next row is in. Returns how many pairs there are and where to go
-    on.
+    every row. Stops when `pairs` may not hold the pairs of the next row. Returns the number of pairs, and the next row.
     """
     tree_from, tree_low, tree_high, tree_top, tree_box, null_from, null_box, tail = trees
     shift = np.int64(bits)
@@ -409,52 +410,3 @@ def stab_pairs(label, trees, keys, valid, bits, first, pairs):
                 pairs[used] = (box << shift) | row
                 used += 1
     return used, rows
-
-
-@njit(cache=True)
-def text_prefix(data, start, length):
-    """The first eight bytes as one number that compares as they do; short texts are filled up with zeros."""
-    prefix = np.uint64(0)
-    for at in range(8):
-        byte = np.uint64(data[start + at]) if at < length else np.uint64(0)
-        prefix = (prefix << np.uint64(8)) | byte
-    return prefix
-
-
-@njit(cache=True)
-def _text_before(data, start, length, prefix, heap, other_start, other_length, other_prefix):
-    """-1, 0 or 1 as the first text is less than, equal to or greater than the second, byte by byte."""
-    if prefix != other_prefix:
-        return -1 if prefix < other_prefix else 1
-    shorter = min(length, other_length)
-    for at in range(min(8, shorter), shorter):
-        if data[start + at] != heap[other_start + at]:
-            return -1 if data[start + at] < heap[other_start + at] else 1
-    if length == other_length:
-        return 0
-    return -1 if length < other_length else 1
-
-
-@njit(cache=True)
-def locate_texts(offsets, data, heap, bound_start, bound_length, bound_prefix, place, equal):
-    """For each text: the first of the ascending bounds that is not less, and whether it is equal."""
-    for row in range(offsets.size - 1):
-        start = np.int64(offsets[row])
-        length = np.int64(offsets[row + 1]) - start
-        prefix = text_prefix(data, start, length)
-        left, right = 0, bound_start.size
-        same = False
-        while left < right:
-            middle = (left + right) >> 1
-            order = _text_before(
-                data, start, length, prefix, heap, bound_start[middle], bound_length[middle], bound_prefix[middle]
-            )
-            if order == 0:
-                left, same = middle, True
-                break
-            if order > 0:
-                left = middle + 1
-            else:
-                right = middle
-        place[row] = left
-        equal[row] = same

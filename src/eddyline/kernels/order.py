@@ -1,9 +1,13 @@
-"""Orders of rows: is it sorted, merge by a small range of ranks, strings gathered by position.
+"""Orders of rows: tests of order, sorts of ranks, merges, and strings by position.
 
-Answer   `ascends`: whether an int64 array never falls. `rank_order`: the stable permutation that sorts ranks drawn from
-         a dense range, in linear time. `running_count` and `count_upto`: how many of such ranks are not above others.
-         `leading`: how many values of several ascending runs come first. `places_in`: where values stand in an array
-         that has them in the same order. `gather_strings`: the chosen strings of one buffer, packed.
+Answer   `ascends`: whether an int64 array never falls.
+         `rank_order`: the stable permutation that sorts ranks of a dense range, in linear time.
+         `merge_order` and `pick`: two ascending arrays as one.
+         `leading`: how many values of each of several ascending runs are among the first of all.
+         `running_count` and `count_upto`: how many ranks of a dense range are not above others.
+         `places_in`: the positions of values in an array that has them in the same order.
+         `least_at`: the least place of each key of a range.
+         `gather_strings` and `equal_strings`: strings of buffers by position, packed or compared.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from eddyline.kernels.raw import copy_bytes, same_bytes
 
 @njit(cache=True, nogil=True)
 def ascends(values):
-    # Stretch by stretch: a loop that may end at every value is not vectorised, and took six times as long.
+    # By stretches of 1024: a loop that may end at every value is not vectorised, and took six times as long.
     following = values[1:]
     for begin in range(0, len(following), 1024):
         earlier = values[begin : min(begin + 1024, len(following))]
@@ -31,8 +35,8 @@ def ascends(values):
 
 @njit(cache=True, nogil=True)
 def places_in(given, wanted):
-    """Where each wanted value stands among the given ones, which come in the same order; fewer where one of them is not
-    there."""
+    """The position of each wanted value among the given ones, which are in the same order; ends before the first value
+    that is not there."""
     out = np.empty(len(wanted), np.int64)
     i = 0
     for j in range(len(wanted)):
@@ -63,8 +67,7 @@ def rank_order(ranks, lowest, span):
 
 @njit(cache=True, nogil=True)
 def least_at(keys, low, high, places, none):
-    """The least place of each number from `low` to `high` among some keys with their places; `none`: it is not among
-    them."""
+    """For each number from `low` to `high`, the least place of a key that equals it; `none`: no key does."""
     out = np.full(high - low + 1, none)
     for i in range(len(keys)):
         out[keys[i] - low] = min(out[keys[i] - low], places[i])
@@ -89,8 +92,9 @@ def merge_order(a, b):
 
 @njit(cache=True, nogil=True)
 def leading(values, ends, most):
-    """How many of each ascending run are among the `most` first of all values, of which there are more; equal values
-    come from the earlier run first. Run i ends before `ends[i]`.
+    """How many values of each ascending run are among the `most` first of all values; there are more values than that.
+
+    Of equal values those of the earlier run come first. Run i ends before `ends[i]`.
     """
     low = np.int64(np.iinfo(np.int64).max)
     high = np.int64(np.iinfo(np.int64).min)
@@ -141,7 +145,7 @@ def running_count(ranks, first, total):
 
 @njit(cache=True, nogil=True)
 def count_upto(running, first, ranks):
-    """How many of the ranks behind a running count are not above each of these."""
+    """How many of the ranks that a running count was made of are not above each of these."""
     out = np.empty(len(ranks), np.int64)
     for i in range(len(ranks)):
         out[i] = running[min(max(ranks[i] - first + 1, 0), len(running) - 1)]
@@ -150,7 +154,7 @@ def count_upto(running, first, ranks):
 
 @njit(cache=True, nogil=True)
 def pick(a, b, positions):
-    """Values at positions into a followed by b, without putting the two together first."""
+    """Values at positions into a followed by b, without a copy of both."""
     out = np.empty(len(positions), a.dtype)
     for i in range(len(positions)):
         p = positions[i]

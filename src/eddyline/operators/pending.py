@@ -1,9 +1,9 @@
 """Rows that may still find a partner, in the order of their stream.
 
-Answer   `append` takes new rows, `meet` notes that rows have met a partner, `take` hands out the oldest ones when no
-         partner can come, `remove` any of them.
-State    Per row its event time, its place in the total order, its number in the stream, its number of arrival and
-         whether it has met a partner; the payload columns that a query reads.
+Answer   `append` takes new rows, `meet` notes that rows have met a partner. `take` removes the oldest rows when no
+         partner of theirs can come, `remove` removes any rows.
+State    Per row: event time, place in the total order, number in the stream, number of arrival, whether it has met a
+         partner; and the payload columns that a query reads.
 """
 
 from __future__ import annotations
@@ -97,11 +97,8 @@ class PendingRows:
         """Rows at these places, ascending, leave; returns also which of the places those without a partner had."""
         alone = places[self._field("met")[places] == 0]
         whole = self.payload(0)
-        left = Left(
-            whole.take(pa.array(alone)) if self.columns and whole is not None else None,
-            self.ts[alone],
-            self.number[alone],
-        )
+        table = whole.take(pa.array(alone)) if self.columns and whole is not None else None
+        left = Left(table, self.ts[alone], self.number[alone])
         kept = np.ones(len(self), np.bool_)
         kept[places] = False
         held = self._held[self._first : self._end][kept]
@@ -128,9 +125,9 @@ class PendingRows:
     def saved(self) -> pa.Table:
         """All rows, as a table."""
         held = {f"_{name}": pa.array(self._field(name)) for name in _FIELDS}
-        whole = pa.concat_tables(self._payload).combine_chunks() if self._payload else None
+        whole = self.payload(0)
         return pa.table(
-            {**({} if whole is None else {name: whole.column(name) for name in whole.column_names}), **held}
+            {**({} if whole is None else dict(zip(whole.column_names, whole.columns, strict=True))), **held}
         )
 
     def restore(self, saved: pa.Table) -> None:

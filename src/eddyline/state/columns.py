@@ -13,6 +13,7 @@ Limits   Slides and growth copy live rows: amortised constant per row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from eddyline.kernels import order
 from eddyline.model.datatypes import DataType
-from eddyline.state.plain_arrays import pack_bits, plain_array
+from eddyline.state.plain_arrays import bytes_array, plain_array
 
 Ints = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
@@ -173,14 +174,7 @@ class StringColumn:
     def gather(self, positions: Ints) -> pa.Array:
         packed = order.string_lengths(self.offsets, positions)
         data = order.gather_strings(self.offsets, self.data, self.shift, positions, packed)
-        mask = None if self.valid is None else pack_bits(self.valid.take(positions))
-        if packed[-1] < 2**31:
-            narrow = packed.astype(np.int32)
-            return pa.Array.from_buffers(pa.string(), len(positions), [mask, pa.py_buffer(narrow), pa.py_buffer(data)])
-        whole = pa.Array.from_buffers(
-            pa.large_string(), len(positions), [mask, pa.py_buffer(packed), pa.py_buffer(data)]
-        )
-        return whole.cast(pa.string())
+        return bytes_array(pa.string(), packed, data, None if self.valid is None else self.valid.take(positions))
 
     @property
     def nbytes(self) -> int:
@@ -233,6 +227,14 @@ class NestedColumn:
     @property
     def nbytes(self) -> int:
         return sum(piece.nbytes for piece in self.pieces)
+
+
+def joined_pairs(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Two columns that come in parts, each as one array."""
+    if len(parts) == 1:
+        return parts[0]
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *(a for a, _ in parts)]), np.concatenate([none, *(b for _, b in parts)])
 
 
 def string_buffers(values: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:

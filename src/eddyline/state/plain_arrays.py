@@ -1,5 +1,6 @@
-"""Arrow arrays of values of one width, from NumPy.
+"""Arrow arrays from NumPy arrays, without a loop over values.
 
+Answer   `plain_array` makes arrays of values of one width, `bytes_array` makes texts and bytes.
 Limits   Planning loads this module: it has no kernels.
 """
 
@@ -24,6 +25,30 @@ def plain_array(kind: DataType, values: npt.NDArray[Any], valid: npt.NDArray[np.
     Args:
         valid: None or empty where no value is null.
     """
-    mask = None if valid is None or valid.all() else pack_bits(valid)
     data = pack_bits(values) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind.arrow, len(values), [mask, data])
+    return pa.Array.from_buffers(kind.arrow, len(values), [_null_bits(valid), data])
+
+
+def bytes_array(
+    kind: pa.DataType, offsets: npt.NDArray[np.integer], data: Any, valid: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Texts (`kind` is string) or bytes (`kind` is binary): value i is `data[offsets[i] : offsets[i + 1]]`.
+
+    Args:
+        valid: None or empty where no value is null.
+    """
+    large = pa.large_string() if kind == pa.string() else pa.large_binary()
+    fits = not len(offsets) or offsets[-1] < 2**31
+    places = pa.py_buffer(offsets.astype(np.int32 if fits else np.int64, copy=False))
+    buffers = [_null_bits(valid), places, pa.py_buffer(data)]
+    found = pa.Array.from_buffers(kind if fits else large, len(offsets) - 1, buffers)
+    return found if fits else found.cast(kind)
+
+
+def equal_bytes(rows: npt.NDArray[np.uint8], valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Bytes values of one length: a row of a matrix each."""
+    return bytes_array(pa.binary(), np.arange(len(rows) + 1) * rows.shape[1], np.ascontiguousarray(rows), valid)
+
+
+def _null_bits(valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    return None if valid is None or valid.all() else pack_bits(valid)

@@ -38,8 +38,9 @@ from eddyline.tuning import ZoneTuning
 _SMALLEST = 256
 #: The column that flags rows dropped from the middle.
 DROPPED = "dropped"
-#: An index is made anew when so large a part of the live rows leaves at once; otherwise single rows are unlinked.
+#: An index is made anew when more than an eighth of the live rows leave at once; otherwise single rows are unlinked.
 _REBUILD = 8
+_NO_FLAGS: Flags = np.empty(0, np.bool_)
 
 
 class Store:
@@ -351,17 +352,9 @@ class HashIndex:
 
     def chains(self, order: str, death: str, in_time_order: bool) -> probe.ChainedRows:
         """The rows for `kernels/joins/probe.py`, with the columns of their order and death."""
-        store = self.store
-        return probe.ChainedRows(
-            self.heads,
-            self.back,
-            self.keys,
-            store.columns[order],
-            store.columns[death],
-            store.base,
-            store.first,
-            in_time_order,
-        )
+        store, columns = self.store, self.store.columns
+        chains = self.heads, self.back, self.keys
+        return probe.ChainedRows(*chains, columns[order], columns[death], store.base, store.first, in_time_order)
 
     @property
     def heads(self) -> Ints:
@@ -382,7 +375,7 @@ class HashIndex:
         if self._is_stale or self.store.live > len(self._heads):
             self.rebuild()
         else:
-            probe.link(self._heads, self.back, self.keys, self.store.base, start, self.store.end)
+            probe.link(self._heads, self.back, self.keys, self.store.base, start, self.store.end, _NO_FLAGS)
 
     def unlink(self, positions: Ints) -> None:
         """Take rows that were just flagged as dropped out of their chains."""
@@ -400,9 +393,5 @@ class HashIndex:
             size *= 2
         self._heads = np.full(size, -1, np.int64)
         self._is_stale = False
-        if store.dropped:
-            probe.link_alive(
-                self._heads, self.back, self.keys, store.base, store.first, store.end, store.columns[DROPPED]
-            )
-        else:
-            probe.link(self._heads, self.back, self.keys, store.base, store.first, store.end)
+        dropped = store.columns[DROPPED] if store.dropped else _NO_FLAGS
+        probe.link(self._heads, self.back, self.keys, store.base, store.first, store.end, dropped)

@@ -1,8 +1,8 @@
 """Dictionaries of groups: rows of 64-bit integers to small codes, byte strings to ids, with codes that come back.
 
-Answer   `find_or_add` gives every row the code of its integers, new codes for new rows; `find` only looks; `remove`
-         takes codes out and puts them on the stack of free ones. `intern` does as much for byte strings, which lie in
-         one arena.
+Answer   `find_or_add` gives every row the code of its integers, new codes for new rows. `find` gives -1 for a row that
+         is not there. `remove` takes codes out and puts them on the stack of free ones. `intern` gives byte strings
+         ids, and keeps their bytes in one arena.
 
              heads[hash] ─► entry ─► following[entry] ─► … ─► -1        free: a stack of entries without a row
 
@@ -59,23 +59,23 @@ def _hash_row(rows, i):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _look(heads, following, keys, rows, i, bucket):
+def _entry_of(heads, following, keys, rows, i, bucket):
     """The entry of a row, -1 where there is none.
 
     Its loops have one way out each: with several, compiled code counts references to the arrays for every row, five
     times the other work.
     """
     entry = heads[bucket]
-    looking = entry >= 0
-    while looking:
+    goes_on = entry >= 0
+    while goes_on:
         unlike = np.int64(0)
         for j in range(rows.shape[1]):
             unlike |= keys[entry, j] ^ rows[i, j]
         if unlike != 0:
             entry = following[entry]
-            looking = entry >= 0
+            goes_on = entry >= 0
         else:
-            looking = False
+            goes_on = False
     return entry
 
 
@@ -85,7 +85,7 @@ def find_or_add(heads, following, keys, free, free_count, rows, start, codes):
     mask = np.uint64(len(heads) - 1)
     for i in range(start, len(rows)):
         bucket = np.int64(_hash_row(rows, i) & mask)
-        entry = _look(heads, following, keys, rows, i, bucket)
+        entry = _entry_of(heads, following, keys, rows, i, bucket)
         if entry < 0:
             if free_count[0] == 0:
                 return i
@@ -105,7 +105,7 @@ def find(heads, following, keys, rows):
     mask = np.uint64(len(heads) - 1)
     codes = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
-        codes[i] = _look(heads, following, keys, rows, i, np.int64(_hash_row(rows, i) & mask))
+        codes[i] = _entry_of(heads, following, keys, rows, i, np.int64(_hash_row(rows, i) & mask))
     return codes
 
 
@@ -199,7 +199,8 @@ def gather_bytes(begins, sizes, arena, ids):
 
 @njit(cache=True, nogil=True)
 def collect(flags, codes, out, count):
-    """Note the codes that have no flag yet; returns how many are noted now."""
+    """Append the codes that have no flag yet to `out`, which has `count` codes, and flag them; returns the new
+    number."""
     for i in range(len(codes)):
         code = codes[i]
         if not flags[code]:
@@ -210,23 +211,14 @@ def collect(flags, codes, out, count):
 
 
 @njit(cache=True, nogil=True)
-def count_up(counts, codes):
-    """One more for each code; True where it is the first."""
-    first = np.empty(len(codes), np.bool_)
+def count_by(counts, codes, sign):
+    """Add `sign` for each code; True where the count was 0 or is 0 now: the first of a code comes, or the last goes."""
+    crosses = np.empty(len(codes), np.bool_)
     for i in range(len(codes)):
-        first[i] = counts[codes[i]] == 0
-        counts[codes[i]] += 1
-    return first
-
-
-@njit(cache=True, nogil=True)
-def count_down(counts, codes):
-    """One less for each code; True where it was the last."""
-    last = np.empty(len(codes), np.bool_)
-    for i in range(len(codes)):
-        counts[codes[i]] -= 1
-        last[i] = counts[codes[i]] == 0
-    return last
+        before = counts[codes[i]]
+        counts[codes[i]] = before + sign
+        crosses[i] = before == 0 or before + sign == 0
+    return crosses
 
 
 @njit(cache=True, nogil=True)
@@ -239,8 +231,8 @@ def add_counts(counts, codes, valid, sign):
 
 @njit(cache=True, nogil=True)
 def sessions(codes, times, gap, known, starts, lasts):
-    """Per row, in the order of time, the beginning of its session; starts and lasts hold the newest session of each
-    code."""
+    """Per row, in the order of time, the beginning of its session; `starts` and `lasts` hold the newest session of
+    each code."""
     found = np.empty(len(codes), np.int64)
     for i in range(len(codes)):
         code = codes[i]

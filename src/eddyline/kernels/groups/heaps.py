@@ -1,14 +1,14 @@
 """The extreme value of every group, under insertion and removal: one pairing heap per group, its nodes the live
 contributions.
 
-Answer   `insert` adds contributions to the heaps of their groups, `remove` takes any of them out again; the root of a
-         group's heap is its extreme value. `best` keeps only the extreme where nothing is ever taken out.
+Answer   `insert` adds contributions to the heaps of their groups, `remove` takes any of them out again. The root of a
+         group's heap is its extreme value. `best` keeps only the extreme, for groups that no contribution leaves.
 
              root[g] ─► slot ── child ─► slot ── after ─► slot ── after ─► …        (before: to the left, or up)
 
 State    The caller's arrays, changed in place. A removal costs amortised the logarithm of the heap.
 Limits   Values are 64-bit integers in the order of their values. With `texts` (begins, sizes, arena) they are ids of
-         interned byte strings; None makes code of its own, in which no reference to an array is counted.
+         interned byte strings. With None another function is compiled, which counts no references to arrays.
 Reading  Fredman, Sedgewick, Sleator, Tarjan: The pairing heap
 """
 
@@ -127,7 +127,7 @@ def remove(roots, codes, slots, encoded, links, valid, largest, texts):
 
 @njit(cache=True, nogil=True)
 def best(codes, encoded, valid, extremes, known, largest, texts):
-    """Extremes of groups from which nothing is ever taken out."""
+    """Extremes of groups that no contribution leaves."""
     for i in range(len(codes)):
         if len(valid) and not valid[i]:
             continue

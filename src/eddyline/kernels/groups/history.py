@@ -1,10 +1,11 @@
-"""What groups hold at each of many instants: changes are applied instant by instant, and touched groups are written
-down after each.
+"""The state of groups at each of many instants: changes are applied instant by instant, and the state of changed groups
+is copied after each.
 
-Answer   `touched_rows` gives one row per instant and group to which something happens then. `follow_counts`,
-         `follow_floats`, `follow_whole`, `follow_heaps` and `follow_best` change the state of the groups and copy it
-         into the rows. `follow_distinct` says which values are the first to come and the last to leave. `note_presence`
-         and `note_outputs` compare rows with what was emitted.
+Answer   `touched_rows` gives one row per instant and group that changes at the instant.
+         `follow_counts`, `follow_floats`, `follow_whole`, `follow_heaps` and `follow_best` change the state of the
+         groups and copy it into the rows.
+         `follow_distinct` flags the values that are the first to come and the last to leave.
+         `note_presence` and `note_outputs` compare rows with the results that were emitted before.
 
              instant 0: came, left ─► state ─► rows    instant 1: came, left ─► state ─► rows    …
 
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.groups.group import add_counts, count_down, count_up
+from eddyline.kernels.groups.group import add_counts, count_by
 from eddyline.kernels.groups.heaps import best, insert, remove
 from eddyline.kernels.groups.sums import add_floats, is_doubtful, is_uncertain
 from eddyline.kernels.groups.whole_sums import add_whole
@@ -48,7 +49,7 @@ class WideMoves(NamedTuple):
 
 
 class Instants(NamedTuple):
-    """Groups to which something happens, and where those of each instant end."""
+    """Groups that change, instant by instant, and where those of each instant end."""
 
     codes: Any
     ends: Any
@@ -119,28 +120,8 @@ def touched_rows(before, came, came_ends, left, left_ends, latest):
 
 
 @njit(cache=True, nogil=True)
-def merged_instants(a, b):
-    """The instants of two ascending arrays, each once, ascending."""
-    out = np.empty(len(a) + len(b), np.int64)
-    count = 0
-    i = 0
-    j = 0
-    while i < len(a) or j < len(b):
-        if j == len(b) or (i < len(a) and a[i] <= b[j]):
-            found = a[i]
-            i += 1
-        else:
-            found = b[j]
-            j += 1
-        if count == 0 or out[count - 1] != found:
-            out[count] = found
-            count += 1
-    return out[:count]
-
-
-@njit(cache=True, nogil=True)
 def note_presence(codes, stays, present):
-    """Whether the group of each row stood before it; `present` is by group, and moves from row to row."""
+    """Whether the group of each row was present before the row; `present` is by group, and each row sets it."""
     before = np.empty(len(codes), np.bool_)
     for r in range(len(codes)):
         before[r] = present[codes[r]]
@@ -150,10 +131,10 @@ def note_presence(codes, stays, present):
 
 @njit(cache=True, nogil=True)
 def note_outputs(codes, stays, before, new, new_valid, encoded, valid, column, changed):
-    """Set `changed` at rows whose group stood before with another value. `encoded` and `valid`, by group and column,
-    move from row to row.
+    """Set `changed` at rows whose group was present before with another value.
 
-    `new` has the encoded values of the rows that stay, `new_valid` is empty where all of them have a value.
+    `encoded` and `valid` are the values of groups, by group and column; each row sets those of its group. `new` has the
+    encoded values of the rows that stay, `new_valid` is empty where all of them have a value.
     """
     place = 0
     for r in range(len(codes)):
@@ -184,7 +165,7 @@ def no_longer_counted(counts, values):
 
 @njit(cache=True, nogil=True)
 def follow_counts(counts, coming, leaving, rows_at):
-    """The counts of the rows' groups at their instants; values do not count."""
+    """The counts of the rows' groups at their instants; the values themselves are not read."""
     came, _, came_valid, came_ends = coming
     left, _, left_valid, left_ends = leaving
     rows, row_ends = rows_at
@@ -219,26 +200,10 @@ def follow_floats(coming, leaving, rows_at, start, renewed, checked, by_group, b
     for i in range(start, len(row_ends)):
         r = row_ends[i - 1] if i > 0 else 0
         if not (renewed and i == start):
-            c = came_ends[i - 1] if i > 0 else 0
-            d = left_ends[i - 1] if i > 0 else 0
-            add_floats(
-                came[c : came_ends[i]],
-                came_values[c : came_ends[i]],
-                came_valid[c : came_ends[i]],
-                1,
-                sums,
-                squares,
-                tallies,
-            )
-            add_floats(
-                left[d : left_ends[i]],
-                left_values[d : left_ends[i]],
-                left_valid[d : left_ends[i]],
-                -1,
-                sums,
-                squares,
-                tallies,
-            )
+            c, e = came_ends[i - 1] if i > 0 else 0, came_ends[i]
+            d, f = left_ends[i - 1] if i > 0 else 0, left_ends[i]
+            add_floats(came[c:e], came_values[c:e], came_valid[c:e], 1, sums, squares, tallies)
+            add_floats(left[d:f], left_values[d:f], left_valid[d:f], -1, sums, squares, tallies)
             if checked:
                 for k in range(r, row_ends[i]):
                     g = rows[k]
@@ -329,14 +294,14 @@ def follow_best(coming, rows_at, by_group, by_row, largest, texts):
 
 @njit(cache=True, nogil=True)
 def follow_distinct(counts, came, came_ends, left, left_ends):
-    """Counts values up and down; True where one is the first of its kind to come, and where it is the last to leave."""
+    """Counts values that come and leave; True where a value is the first of its kind to come, or the last to leave."""
     first = np.empty(len(came), np.bool_)
     last = np.empty(len(left), np.bool_)
     c = 0
     d = 0
     for i in range(len(came_ends)):
-        first[c : came_ends[i]] = count_up(counts, came[c : came_ends[i]])
-        last[d : left_ends[i]] = count_down(counts, left[d : left_ends[i]])
+        first[c : came_ends[i]] = count_by(counts, came[c : came_ends[i]], 1)
+        last[d : left_ends[i]] = count_by(counts, left[d : left_ends[i]], -1)
         c = came_ends[i]
         d = left_ends[i]
     return first, last

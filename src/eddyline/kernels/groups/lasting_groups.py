@@ -1,7 +1,7 @@
-"""Groups of keys that stay: rows enter them and leave them.
+"""Groups of keys that are kept from call to call: rows enter them and leave them.
 
-Answer   `enter_groups` finds or makes the groups of rows and adds what they bring; `leave_groups` takes out what rows
-         have brought; `merge_groups` adds up groups by a coarser number.
+Answer   `enter_groups` finds or makes the groups of rows and adds their values. `leave_groups` subtracts the values of
+         rows. `merge_groups` adds up groups by a coarser number.
 State    In the caller's arrays: chains of groups by hash, and per group keys, rows, values and sums.
 Limits   Keys of texts are hashes: the caller verifies the values. Arrays have room for as many groups as rows may
          bring.

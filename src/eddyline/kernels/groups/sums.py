@@ -1,12 +1,12 @@
-"""Sums that can be taken back: exact while their parts span less than about 150 bits.
+"""Sums of doubles from which values can be subtracted again: exact while their parts span less than about 150 bits.
 
-Answer   `add_floats` adds values (or takes them away: sign -1) to sums of three doubles, without rounding: each
-         addition leaves its error to the next double. NaN and infinities are counted, not added. `merge_floats` adds
-         whole sums to sums.
+Answer   `add_floats` adds values to sums of three doubles, or subtracts them (sign -1), without rounding: the error of
+         each addition goes into the next double. NaN and infinities are counted, not added. `merge_floats` adds sums
+         to sums.
 State    `sums[g]` = (sum, error, error of the error, largest magnitude, 1 where a rest was lost); `tallies[g]` =
          (values, NaN, +infinity, -infinity).
-Limits   Where a rest was lost and little of the largest magnitude remains, the sum has to be computed anew from live
-         values: `doubtful`. So have sums of squares where little remains of a deviation: `uncertain`.
+Limits   Where a rest was lost and little of the largest magnitude remains, the caller computes the sum anew from live
+         values: `doubtful` finds such sums, `uncertain` such sums of squares.
 Reading  Knuth's TwoSum, Dekker's product
 """
 
@@ -132,7 +132,7 @@ def doubtful(codes, sums):
 
 @njit(cache=True, nogil=True)
 def read_sums(codes, sums, tallies, mean):
-    """Sums, or means; what stands at groups without values is arbitrary."""
+    """Sums, or means; the result of a group without values is arbitrary."""
     out = np.empty(len(codes), np.float64)
     for i in range(len(codes)):
         g = codes[i]
@@ -151,8 +151,8 @@ def read_sums(codes, sums, tallies, mean):
 
 @njit(cache=True, nogil=True, inline="always")
 def _spread(sums, squares, g, n, difference):
-    """The scale of n times the sum of squares, less the square of the sum, which goes into the three doubles of
-    `difference`.
+    """Write n times the sum of squares, less the square of the sum, into the three doubles of `difference`; returns the
+    scale of both.
 
     Most digits cancel, so both are added up in three doubles.
     """
@@ -194,7 +194,7 @@ def uncertain(codes, sums, squares, tallies):
 
 @njit(cache=True, nogil=True)
 def read_deviations(codes, sums, squares, tallies):
-    """Sample standard deviations; what stands at groups with fewer than two values is arbitrary."""
+    """Sample standard deviations; the result of a group with fewer than two values is arbitrary."""
     out = np.zeros(len(codes), np.float64)
     difference = np.zeros((1, 5), np.float64)
     for i in range(len(codes)):
@@ -207,7 +207,7 @@ def read_deviations(codes, sums, squares, tallies):
             continue
         scale = _spread(sums, squares, g, n, difference)
         spread = _normal(difference, 0)
-        # A square below the smallest double is rounded to it: so small a rest says nothing.
+        # A square below the smallest double is rounded to it: so small a difference counts as 0.
         if spread <= (8.0 * n * n + 64.0) * _SMALLEST:
             continue
         variance = spread / np.float64(n) / np.float64(n - 1)

@@ -1,6 +1,6 @@
-"""Sums of whole numbers that can be taken back, exact whatever their size, and means of them.
+"""Sums of whole numbers from which values can be subtracted again, exact whatever their size, and means of them.
 
-Answer   `add_whole` adds integers of 128 bits (or takes them away: sign -1), `merge_whole` adds whole sums to sums.
+Answer   `add_whole` adds integers of 128 bits, or subtracts them (sign -1). `merge_whole` adds sums to sums.
          `read_means` divides sums by their counts: the double that is nearest to the quotient.
 State    `sums[g]` is one integer in two's complement, two or three words of 64 bits, the lowest first; `tallies[g]` =
          values.
@@ -159,7 +159,7 @@ def _quotient(dividend, divisor):
 
 @njit(cache=True, nogil=True)
 def read_means(codes, sums, tallies, units):
-    """Means of groups; what stands at groups without values is arbitrary.
+    """Means of groups; the result of a group without values is arbitrary.
 
     Args:
         units: how many of the summed units are one, as the words of a whole number: 10^s for DECIMALs with s digits

@@ -1,7 +1,7 @@
-"""When rows arrived: instants by rank, where they change, and how many results are of each.
+"""When rows arrived: instants by rank, and how many results are of each.
 
-Answer   `note_arrivals` writes the instant of every row of a stream at its rank; `changes` says where the next rank's
-         is another one; `count_kinds` counts stamps between such places.
+Answer   `note_arrivals` writes the instant of every row of a stream at its rank. `count_kinds` counts stamps between
+         the places at which the instant changes.
 """
 
 from __future__ import annotations
@@ -23,21 +23,9 @@ def note_arrivals(began, ranks, first, numbers, ends, instants):
 
 
 @njit(cache=True, nogil=True)
-def changes(values):
-    """Positions whose value is not that of the one before; 0 is always one."""
-    out = np.empty(len(values), np.int64)
-    found = 0
-    for i in range(len(values)):
-        if i == 0 or values[i] != values[i - 1]:
-            out[found] = i
-            found += 1
-    return out[:found].copy()
-
-
-@njit(cache=True, nogil=True)
 def count_kinds(edges, stamps, changes, kinds, how_many):
-    """Per part of the stamps (between two edges, ascending in each), how many are of each kind: from `changes[i]` on
-    they are of `kinds[i]`."""
+    """Per part of the stamps, how many are of each kind. A part lies between two edges and ascends; stamps from
+    `changes[i]` on are of `kinds[i]`."""
     out = np.zeros((len(edges) - 1, how_many), np.int64)
     for part in range(len(edges) - 1):
         i = edges[part]

@@ -1,10 +1,10 @@
-"""Whether a key is there: by a hash chain, or by a Bloom filter over the keys of a store.
+"""Whether a store has a key: by its hash chains, or by a Bloom filter over its keys.
 
 Answer   `holders` gives for each key the newest stored row with it that begins by `ceiling`, is alive at `floor` and
-         has an id below `before`; -1: there is none. `fill` makes a blocked Bloom filter of some keys, `may_hold` asks
-         it: never wrong about a key that is there, rarely about one that is not. `probe_wanted` probes like
-         `probe_chains` and asks such a question of every pair before it is written down.
-State    A filter is an array of 64-bit words; a key sets four bits of one word, so that a question touches one cache
+         has an id below `before`; -1: there is none. `fill` makes a blocked Bloom filter of some keys. `may_hold` looks
+         keys up in it: it always finds a key that is there, and rarely one that is not. `probe_wanted` probes like
+         `probe_chains` and writes only the pairs whose key another store holds.
+State    A filter is an array of 64-bit words. A key sets four bits of one word, so that a lookup touches one cache
          line.
 Limits   The number of words is a power of two. Keys cannot be taken out: the owner makes a new filter.
 """
@@ -23,18 +23,6 @@ from eddyline.kernels.joins.probe import ChainedRows, ProbeKeys, _by_bucket, is_
 _KEYS_PER_WORD = 4
 
 
-class Begun(NamedTuple):
-    """Stored rows with their chains, and when the life of each begins and ends."""
-
-    heads: Any
-    back: Any
-    keys: Any
-    begins: Any
-    dead: Any
-    base: int
-    first: int
-
-
 class PairKey(NamedTuple):
     """The key of a pair: one or two columns of the probing row and of the stored row, and which of the two sides comes
     first."""
@@ -46,17 +34,6 @@ class PairKey(NamedTuple):
     other_b: Any
     other_width: int
     own_first: bool
-
-
-class ProbedStore(NamedTuple):
-    """The store that is asked whether it holds the key of a pair."""
-
-    heads: Any
-    back: Any
-    keys: Any
-    dead: Any
-    base: int
-    first: int
 
 
 def filter_for(keys: int) -> np.ndarray:
@@ -96,8 +73,12 @@ def may_hold(words, keys):
 
 @njit(cache=True, nogil=True)
 def holders(hashes, floors, ceilings, stored, before):
-    """For each key the newest stored row that is alive for it and has an id below `before`; -1: there is none."""
-    heads, back, keys, begins, dead, base, first = stored
+    """For each key the newest stored row that is alive for it and has an id below `before`; -1: there is none.
+
+    Args:
+        stored: `ChainedRows`, whose `order` says when the life of each row begins.
+    """
+    heads, back, keys, begins, dead, base, first, _ = stored
     mask = np.uint64(len(heads) - 1)
     found = np.full(len(hashes), -1, np.int64)
     for o in range(len(hashes)):
@@ -139,13 +120,13 @@ def _count(key, bound, least, row, stored):
 
 
 @njit(cache=True, nogil=True)
-def _wanted_into(found, begin, count, n, at, sequence, asking, stored, sides, asked_floor, asked):
+def _wanted_into(found, begin, count, n, at, sequence, probing, stored, sides, tested_floor, tested):
     """Go on from place `at` of the sequence while the matches of a row fit; returns pairs written, the next place,
     visited, refused."""
-    hashes, limit, floor = asking
+    hashes, limit, floor = probing
     heads, back, keys, order, dead, base, _, _ = stored
     own_a, own_b, own_width, other_a, other_b, other_width, own_first = sides
-    asked_heads, asked_back, asked_keys, asked_dead, asked_base, asked_first = asked
+    there, links, known, _, ends, origin, oldest, _ = tested
     mask = np.uint64(len(heads) - 1)
     visited = 0
     refused = 0
@@ -176,16 +157,7 @@ def _wanted_into(found, begin, count, n, at, sequence, asking, stored, sides, as
                     pair_key = fold(pair_key, own_a[o])
                     if own_width > 1:
                         pair_key = fold(pair_key, own_b[o])
-                if is_held(
-                    np.int64(pair_key),
-                    asked_floor[o],
-                    asked_heads,
-                    asked_back,
-                    asked_keys,
-                    asked_dead,
-                    asked_base,
-                    asked_first,
-                ):
+                if is_held(np.int64(pair_key), tested_floor[o], there, links, known, ends, origin, oldest):
                     found[n] = row
                     n += 1
                 else:
@@ -210,30 +182,30 @@ def _pairs(found, begin, count, n):
 
 
 def probe_wanted(
-    asking: ProbeKeys, stored: ChainedRows, sides: PairKey, asked_floor: Any, asked: ProbedStore
+    probing: ProbeKeys, stored: ChainedRows, sides: PairKey, tested_floor: Any, tested: ChainedRows
 ) -> tuple[Any, Any, int, int]:
-    """Pairs (o, id) as `probe_chains` finds them, without those whose key the asked store does not hold.
+    """Pairs (o, id) as `probe_chains` finds them, without those whose key the tested store does not hold.
 
     Args:
-        asked_floor: per probing row, the death that the rows of the asked store are not below.
+        tested_floor: per probing row, the death that the rows of the tested store are not below.
 
     Returns:
         probing positions (rising), stored ids, rows visited, pairs refused.
     """
-    hashes = asking.hashes
+    hashes = probing.hashes
     sequence = _by_bucket(hashes, np.uint64(len(stored.heads) - 1))
     begin, count = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
     found = np.empty(65_536 + len(hashes), np.int64)
     n = at = visited = refused = 0
     while True:
         n, at, looked, dropped = _wanted_into(
-            found, begin, count, n, at, sequence, asking, stored, sides, asked_floor, asked
+            found, begin, count, n, at, sequence, probing, stored, sides, tested_floor, tested
         )
         visited += looked
         refused += dropped
         if at == len(sequence):
             break
-        # A buffer that grew inside the loop would slow all of it down.
+        # The buffer grows outside of the kernel: an array that changes inside a loop slows the loop down.
         found = np.concatenate([found, np.empty(max(len(found), len(stored.keys)), np.int64)])
     left, right = _pairs(found, begin, count, n)
     return left, right, visited, refused

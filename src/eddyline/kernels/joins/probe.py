@@ -23,9 +23,9 @@ from eddyline.kernels.hashing import mix
 
 #: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
 _FAR = 2**31 - 1
-#: How many keys a kernel keeps at hand, a power of two; what stands for a key without a row, and where no key is
-#: kept.
+#: Entries of the cache in `unmet`, a power of two.
 _KNOWN = 1024
+#: What that cache has in place of a death: the key has no row; the entry is empty.
 _NOWHERE = np.iinfo(np.int64).min + 1
 _UNKNOWN = np.iinfo(np.int64).min
 #: More pairs than this are never made.
@@ -66,22 +66,15 @@ class StoredStretch(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def link(heads, back, keys, base, start, stop):
-    """Put the rows with ids start … stop-1 at the head of their chains."""
+def link(heads, back, keys, base, start, stop, dropped):
+    """Put the rows with ids start … stop-1, without those that are flagged as dropped, at the head of their chains.
+
+    Args:
+        dropped: a flag per position; empty where no row is dropped.
+    """
     mask = np.uint64(len(heads) - 1)
     for row in range(start, stop):
-        bucket = mix(keys[row - base]) & mask
-        head = heads[bucket]
-        back[row - base] = row - head if head >= 0 and row - head < _FAR else 0
-        heads[bucket] = row
-
-
-@njit(cache=True, nogil=True)
-def link_alive(heads, back, keys, base, start, stop, dropped):
-    """The same for the rows that are not dropped."""
-    mask = np.uint64(len(heads) - 1)
-    for row in range(start, stop):
-        if dropped[row - base]:
+        if len(dropped) and dropped[row - base]:
             continue
         bucket = mix(keys[row - base]) & mask
         head = heads[bucket]
@@ -177,7 +170,7 @@ def held(wanted, least, stored):
 
 
 class ProbeColumns(NamedTuple):
-    """Columns of the rows that ask: their keys, places and times, and the id of the first."""
+    """Columns of probing rows: their keys, places and times, and the id of the first."""
 
     keys: Any
     order: Any
@@ -186,8 +179,10 @@ class ProbeColumns(NamedTuple):
 
 
 class ClosedRanges(NamedTuple):
-    """Keys of which no further row comes: two lists of intervals in order, and `places` of the keys from `first` on,
-    each closed for rows at its place and after it."""
+    """Keys of which no further row comes: two lists of intervals in order, and `places` of the keys from `first` on.
+
+    Key `first + i` is closed for rows at `places[i]` and after it.
+    """
 
     low: Any
     high: Any
@@ -209,8 +204,11 @@ def _lies_in(key, low, high):
 
 @njit(cache=True, nogil=True)
 def closed_rows(keys, left_out, ranges, never):
-    """Positions of the keys that are closed, at whatever place before `never`, without those that are left out; there
-    may be no flags for that."""
+    """Positions of the keys that are closed at a place before `never`.
+
+    Args:
+        left_out: positions that are not wanted, as flags; empty: all are wanted.
+    """
     low, high, further_low, further_high, begin, places = ranges
     out = np.empty(len(keys), np.int64)
     n = 0
@@ -226,22 +224,21 @@ def closed_rows(keys, left_out, ranges, never):
 
 
 @njit(cache=True, nogil=True)
-def unmet(ids, asked, span, ranges, stored):
-    """Which rows ask for a key that is closed at their places, and whose chain has no row with it that is in its
-    window."""
-    asked_keys, order, times, base = asked
+def unmet(ids, probing, span, ranges, stored):
+    """Which probing rows have a key that is closed at their places and that no stored row in their windows has."""
+    probing_keys, order, times, base = probing
     low, high, further_low, further_high, begin, places = ranges
     heads, back, keys, _, dead, stored_base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     out = np.zeros(len(ids), np.bool_)
-    # The last key that was looked up for each remainder, the least death that was asked for, and the death of the row
-    # that was found: rows of one key come close together.
+    # A cache, for rows of one key come close together. An entry has a key, the least death that was searched for, and
+    # the death of the row that was found.
     known = np.empty(_KNOWN, np.int64)
     since = np.empty(_KNOWN, np.int64)
     found = np.full(_KNOWN, _UNKNOWN)
     for o in range(len(ids)):
         at = ids[o] - base
-        key = asked_keys[at]
+        key = probing_keys[at]
         is_closed = begin <= key < begin + len(places) and places[key - begin] <= order[at]
         if not is_closed and not _lies_in(key, low, high) and not _lies_in(key, further_low, further_high):
             continue
@@ -271,15 +268,15 @@ def unmet(ids, asked, span, ranges, stored):
 
 
 @njit(cache=True, nogil=True)
-def _walk_into(left, right, n, o, start, asking, stored):
+def _walk_into(left, right, n, o, start, probing, stored):
     """Walk for probing rows from `o` on while their pairs fit. The first of them begins at the stored row `start`, or
     at the head of its chain (-1).
 
     Returns:
-        Pairs written of whole rows, the next row and the rows visited; then of the next row all pairs written, the rows
-        visited and where the walk stopped.
+        Of the rows that are done: pairs written, the next row, rows visited. Of the next row: pairs written so far,
+        rows visited, and where the walk stopped.
     """
-    hashes, limit, floor = asking
+    hashes, limit, floor = probing
     heads, back, keys, order, dead, base, first, in_time_order = stored
     mask = np.uint64(len(heads) - 1)
     visited = 0
@@ -310,22 +307,22 @@ def _walk_into(left, right, n, o, start, asking, stored):
 
 
 @njit(cache=True, nogil=True)
-def probe_portion(asking, stored, start, most):
+def probe_portion(probing, stored, start, most):
     """Pairs (o, id) of the first probing rows, about `most` of them at the most. A row with more pairs than that is
     cut.
 
     Args:
-        start: where the walk of the first row goes on that an earlier portion has cut; -1: it begins.
+        start: the stored row at which an earlier portion stopped the walk of the first row; -1: the walk begins.
 
     Returns:
         probing positions (rising), stored ids, rows visited, rows that are done, and where the next row goes on, or -1.
     """
     # One walk: it took half the time of a walk to count and one to write. The room grows outside the loop: a check
     # inside is cheap, an array that changes there is not.
-    rows = len(asking.hashes)
+    rows = len(probing.hashes)
     left = np.empty(min(1024 + 2 * rows, most), np.int64)
     right = np.empty(len(left), np.int64)
-    whole, o, visited, n, seen, at = _walk_into(left, right, 0, 0, start, asking, stored)
+    whole, o, visited, n, seen, at = _walk_into(left, right, 0, 0, start, probing, stored)
     while o < rows:
         if len(left) >= most:
             if whole:
@@ -338,27 +335,27 @@ def probe_portion(asking, stored, start, most):
         wide_left[:whole] = left[:whole]
         wide_right[:whole] = right[:whole]
         left, right = wide_left, wide_right
-        whole, o, more, n, seen, at = _walk_into(left, right, whole, o, start if o == 0 else -1, asking, stored)
+        whole, o, more, n, seen, at = _walk_into(left, right, whole, o, start if o == 0 else -1, probing, stored)
         visited += more
     return left[:whole], right[:whole], visited, o, np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def probe_chains(asking, stored):
+def probe_chains(probing, stored):
     """Pairs (o, id) for all probing rows.
 
     Returns:
         probing positions (rising), stored ids, rows visited.
     """
-    left, right, visited, _, _ = probe_portion(asking, stored, -1, _ALL)
+    left, right, visited, _, _ = probe_portion(probing, stored, -1, _ALL)
     return left, right, visited
 
 
 @njit(cache=True, nogil=True)
-def _scan_into(left, right, n, o, asking, keyed, stored):
+def _scan_into(left, right, n, o, probing, keyed, stored):
     """Scan for probing rows from `o` on while all stored rows would still fit; returns pairs written and the next
     row."""
-    hashes, limit, floor = asking
+    hashes, limit, floor = probing
     keys, order, dead, base, first, end = stored
     while o < len(limit) and n + end - first <= len(left):
         for p in range(first - base, end - base):
@@ -371,19 +368,18 @@ def _scan_into(left, right, n, o, asking, keyed, stored):
 
 
 @njit(cache=True, nogil=True)
-def probe_scan(asking, keyed, stored):
-    """The same answer by looking at every stored row of a stretch; with `keyed` false every row matches (a cross
-    product)."""
-    limit = asking.limit
+def probe_scan(probing, keyed, stored):
+    """The same pairs by a scan of all rows of a stretch; with `keyed` false every row matches (a cross product)."""
+    limit = probing.limit
     rows = stored.end - stored.first
     left = np.empty(1024 + 2 * len(limit) + rows, np.int64)
     right = np.empty(len(left), np.int64)
-    n, o = _scan_into(left, right, 0, 0, asking, keyed, stored)
+    n, o = _scan_into(left, right, 0, 0, probing, keyed, stored)
     while o < len(limit):
         wide_left = np.empty(2 * len(left), np.int64)
         wide_right = np.empty(2 * len(left), np.int64)
         wide_left[:n] = left[:n]
         wide_right[:n] = right[:n]
         left, right = wide_left, wide_right
-        n, o = _scan_into(left, right, n, o, asking, keyed, stored)
+        n, o = _scan_into(left, right, n, o, probing, keyed, stored)
     return left[:n], right[:n], len(limit) * rows

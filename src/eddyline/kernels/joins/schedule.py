@@ -1,7 +1,7 @@
 """Schedules of a shared window join: which batch goes through which windows next.
 
-Answer   `next_level` picks the queue to serve; `next_unit` gives the next stretch of work, several batches through
-         several windows.
+Answer   `next_level` gives the queue to serve next. `next_unit` gives the next work: several batches, through several
+         windows.
 State    Rows finish each window in total order, so the queues are ranges between N + 1 numbers: `done[i]` rows have
          finished window i, and those between `done[i + 1]` and `done[i]` wait in queue i.
 
@@ -23,7 +23,7 @@ def next_level(done, priority, onward, hand):
     are empty.
 
     Args:
-        hand: the queue whose head is in hand: its priority is that of going `onward`, not of being taken up. -1: none.
+        hand: the queue whose head was served last: its priority is read from `onward`. -1: none.
     """
     windows = len(done) - 1
     above = windows
@@ -41,10 +41,10 @@ def next_level(done, priority, onward, hand):
 
 @njit(cache=True, nogil=True)
 def next_unit(done, priority, onward, bounds, need):
-    """The next stretch of work; moves `done`. The first batch goes on as long as no other has priority over it.
+    """The next work; moves `done`. The first batch goes on to larger windows until another queue has a higher priority.
 
-    Batches behind it that need the same strip join it, until there are `need[low, high]` rows and no rest of less than
-    half as many is left.
+    Batches behind it that need the same strip are added, until there are `need[low, high]` rows. The last batches are
+    added too where fewer than half as many rows would be left.
 
     Args:
         bounds: where the rows of each batch begin, and the end.

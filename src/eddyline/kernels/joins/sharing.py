@@ -1,9 +1,9 @@
-"""Shared joins to the queries that want their results: probe, lineage and windows in one walk, then query by query.
+"""From a shared join to its queries: a walk along hash chains tests lineage and windows, and writes pairs per query.
 
 Answer   `expand_chains` walks hash chains and writes one *share* (place of the query, probing row, stored row) for
-         every query that wants the pair; `expand_lineage` writes the shares of combinations that are there already.
-         `order_shares` puts shares by query, and within a query by the rank of the newest row, in linear time.
-         `pairs_of` takes one group's part of pairs that were found for several.
+         every query that wants the pair. `expand_lineage` writes the shares of combinations that a join has made.
+         `order_shares` orders shares by query, and within a query by the rank of the newest row, in linear time.
+         `pairs_of` selects the pairs of one group among pairs that were found for several groups.
 State    None. A walk that runs out of room stops before the row that did not fit; the caller makes room and goes on.
 Limits   Stored rows lie in time order along a chain: a row that is out of every window of the probing row ends the
          walk.
@@ -64,7 +64,7 @@ class Chained(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """How far the queries' windows reach, by time and by rows, and where each query stands."""
+    """How far the queries' windows reach, by time and by rows, and the place of each query."""
 
     #: Line i of the table has the queries whose windows reach an age of sizes[i]; the window by bit.
     sizes: Any
@@ -126,8 +126,8 @@ def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
         if bucket != chain or start < -1 or not ordered:
             chain = bucket
             start = heads[bucket]
-        # Where probing rows of one chain come from the newest to the oldest, what is too new for one is too new for the
-        # next.
+        # Probing rows of one chain come from the newest to the oldest: a stored row that is too new for one of them is
+        # too new for the next.
         while start >= first and order[start - base] >= bound:
             visited += 1
             step = back[start - base]
@@ -164,7 +164,7 @@ def expand_chains(shares, n, offset, at, sequence, probing, chained, windows):
                     w = active[j]
                     wanted = mine[j] & stored[p * theirs, w]
                     if wanted & (wanted - np.uint64(1)):
-                        # Several queries: the windows of all of them in one look.
+                        # Several queries: one line of the table tests the windows of all of them.
                         while age_class < len(sizes) and age > sizes[age_class]:
                             age_class += 1
                         wanted &= table[age_class, w]
@@ -228,7 +228,8 @@ def expand_lineage(place, left, n, offset, at, lineage, place_of):
 
 @njit(cache=True, nogil=True)
 def order_shares(place, left, right, rank, places, lowest, span):
-    """Shares by place, then by `rank[left]`: what is left of them, and where each place begins (and the last ends)."""
+    """Shares by place, then by `rank[left]`: their probing and stored rows, and where each place begins (and the last
+    ends)."""
     counts = np.zeros(span + 1, np.int64)
     edges = np.zeros(places + 1, np.int64)
     ranks = np.empty(len(place), np.int32)
@@ -259,7 +260,7 @@ def order_shares(place, left, right, rank, places, lowest, span):
 
 @njit(cache=True, nogil=True)
 def held_or(held, left, right, base):
-    """`held[left]`, or the stored row at position `right` where the probing rows hold nothing (-1)."""
+    """`held[left]`, or the stored row at position `right` where that is -1."""
     out = np.empty(len(left), np.int64)
     for i in range(len(left)):
         row = held[left[i]]
@@ -277,8 +278,8 @@ def at(values, places):
 
 @njit(cache=True, nogil=True)
 def pairs_of(chosen, floors, begin, rows, ts, base, first):
-    """Of pairs that were found for all rows (row i has `rows[begin[i] : begin[i + 1]]`, the newest first), those of the
-    chosen ones that are not older than their floors. Rows below `first` are older."""
+    """The pairs of the chosen probing rows whose stored rows are not older than the floors. Rows below `first` are
+    older. Probing row i was paired with `rows[begin[i] : begin[i + 1]]`, the newest first."""
     most = 0
     for o in range(len(chosen)):
         most += begin[chosen[o] + 1] - begin[chosen[o]]

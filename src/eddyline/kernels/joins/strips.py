@@ -1,9 +1,11 @@
-"""Strips of shared windows: probe on from where the last strip ended, and lay results out for one window.
+"""Strips of shared windows: a probe goes on where the smaller window's probe ended, and results are laid out per window.
 
-Answer   `merged` puts the probing rows of both inputs into total order, `enter_chains` finds where each begins to look.
-         `probe_strips` and `scan_strips` take probing rows through the next windows, by hash chain and by visiting
-         every row. What a row has found so far is its *run*, newest first; `ends` says how much of it lies in each
-         window. `lay_out` gives the combinations of one window in total order.
+Answer   `merged` puts the probing rows of both inputs into total order.
+         `enter_chains` finds the stored row at which the walk of each probing row begins.
+         `probe_strips` and `scan_strips` take probing rows through the next windows, along hash chains and by a scan.
+         The stored rows that a probing row has found are its *run*, newest first. `ends` has per window the length of
+         the part of the run that lies in the window.
+         `lay_out` gives the combinations of one window in total order.
 
              room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied
                      start, ends[0] < ends[1] < …                        at           when its row goes on
@@ -24,12 +26,12 @@ from eddyline.kernels.hashing import mix
 
 #: No stored row, not even the end of a chain.
 UNKNOWN = -2
-#: Rows that a scan compares without asking in between: the comparison is done several at a time.
+#: Rows that a scan compares before it checks for room: the compiler compares several of them at a time.
 _BLOCK = 64
 
 
 class Walkers(NamedTuple):
-    """Probing rows on their way: key hashes, what ages are measured from, the next stored row, and where each stands in
+    """Probing rows: key hashes, the value from which ages are measured, the next stored row, and the place of each in
     `RunPlaces`."""
 
     hashes: Any
@@ -39,8 +41,10 @@ class Walkers(NamedTuple):
 
 
 class RunPlaces(NamedTuple):
-    """Where runs lie, and per row and window how much of the run lies in it: written from column `before` on, where
-    column `before - 1` says how long the run is now."""
+    """Where runs begin, and per row and window how many rows of the run lie in the window.
+
+    Kernels write the columns of `ends` from `before` on; column `before - 1` has the length of the run so far.
+    """
 
     start: Any
     ends: Any
@@ -48,7 +52,7 @@ class RunPlaces(NamedTuple):
 
 
 class Aged(NamedTuple):
-    """Stored rows: keys, and the mark by which windows measure their age."""
+    """Stored rows: keys, and the column from which windows compute their age."""
 
     keys: Any
     age: Any
@@ -93,7 +97,7 @@ def merged(stamp, other_stamp, clock, other_clock, own, other_own):
 
 @njit(cache=True, nogil=True)
 def _carried(held, start, room, at):
-    """Copy a run to where the room is free: where it is free then; -1: the run does not fit."""
+    """Copy a run to the free part of the room; returns where the free part begins then, -1 if the run does not fit."""
     if at + held > len(room):
         return -1
     for k in range(held):
@@ -103,17 +107,17 @@ def _carried(held, start, room, at):
 
 @njit(cache=True, nogil=True)
 def enter_chains(hashes, cursor, tops, heads, back, order, base, first):
-    """Where each probing row begins in its chain: the newest stored row that is older. `cursor` says below which order
-    rows are older, and the stored row afterwards.
+    """Write into `cursor` the stored row at which each probing row enters its chain: the newest one that is older.
 
     Args:
-        tops: as long as `heads`, all `UNKNOWN`, and so again afterwards.
+        cursor: before the call, per probing row the order below which stored rows are older.
+        tops: scratch, as long as `heads`: all `UNKNOWN` before and after the call.
     """
     mask = np.uint64(len(heads) - 1)
     buckets = np.empty(len(hashes), np.int64)
     for o in range(len(hashes)):
         buckets[o] = mix(hashes[o]) & mask
-    # What is too new for a row is too new for those before it: it is passed once per chain.
+    # A stored row that is too new for a probing row is too new for all probing rows before it: each is passed once.
     for o in range(len(hashes) - 1, -1, -1):
         bucket, limit = buckets[o], cursor[o]
         row = tops[bucket]
@@ -133,7 +137,7 @@ def probe_strips(sequence, turn, walkers, sizes, runs, visited, room, at, back, 
     """The walkers `sequence[turn:]` through windows of these sizes, along their chains.
 
     Args:
-        visited: per window, stored rows looked at; added to.
+        visited: per window, the number of rows visited; the kernel adds to it.
 
     Returns:
         where the room is free, the next turn.
@@ -181,7 +185,7 @@ def probe_strips(sequence, turn, walkers, sizes, runs, visited, room, at, back, 
 
 @njit(cache=True, nogil=True)
 def scan_strips(turn, walkers, sizes, runs, visited, room, at, keyed, stored):
-    """The same by looking at every stored row, for the walkers from `turn` on; with `keyed` false every row matches."""
+    """The same by a scan of all stored rows, for the walkers from `turn` on; with `keyed` false every row matches."""
     hashes, measure, cursor, place = walkers
     start, ends, before = runs
     keys, age, base, first = stored
@@ -198,7 +202,7 @@ def scan_strips(turn, walkers, sizes, runs, visited, room, at, keyed, stored):
         fits = True
         for w in range(len(sizes)):
             seen[w] = 0
-            # The strip is a range of the store: where it ends is searched, not looked for.
+            # The strip is a range of the store: a binary search finds its end.
             low, high = max(first, base), row + 1
             least = measure[o] - sizes[w]
             while low < high:
@@ -240,7 +244,7 @@ def lay_out(of, level, own, start, ends, stamps, clocks, room):
     """The results of rows in total order for one window: row ids of both inputs, stamps, clocks.
 
     Args:
-        of: per row, which of the inputs it belongs to; `own` is its id there.
+        of: per row, the input that it belongs to; `own` is its id there.
     """
     made = 0
     for r in range(len(of)):

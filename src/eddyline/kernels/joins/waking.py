@@ -1,7 +1,7 @@
-"""From new opposite rows to the pairs of two stores that they demand, without writing down what lies between.
+"""From new opposite rows to the pairs of two stores that they demand, without intermediate results.
 
-Answer   For each opposite row: the pairs of a *near* and a *far* row that have its keys, agree with each other, lived
-         together, are not dead, and whose own key a third store holds.
+Answer   For each opposite row: the pairs of a *near* and a *far* row that have its keys, have equal keys between each
+         other, were alive at the same time, are not dead, and whose own key a third store holds.
 
                           ┌─► near chain ─► a small table by the key that near and far share
              opposite ────┤                            │
@@ -72,8 +72,8 @@ def _fill(slots, rows, links, key, parts, o, near):
 
 @njit(cache=True, nogil=True)
 def _pairs_into(nears, fars, n, at, sequence, opposite, near, far, third, low, slots, rows, links):
-    """Go on from place `at` of the sequence; stops before a row whose pairs do not fit, having undone what it wrote of
-    them."""
+    """Go on from place `at` of the sequence; stops before a row whose pairs do not fit, and discards those of its pairs
+    that were written."""
     near_hashes, far_hashes, near_keys, far_keys = opposite
     _, _, _, near_ts, near_base, near_first, _, near_dead, _, _, near_joint, near_third = near
     heads, back, keys, far_ts, far_base, far_first, floor, far_dead, own, spread, far_joint, far_third = far
@@ -142,14 +142,14 @@ def demanded_pairs(opposite, near, far, third, low):
     """Pairs of ids (near, far) that new opposite rows demand.
 
     Args:
-        opposite: hashes towards the near store and towards the far one; then the keys of both, a column per part.
+        opposite: hashes of the keys towards the near store and towards the far one; then these keys, a column per part.
         near: heads, back, keys, ts, base and first of the store, and the floor below which its rows are dead. Then by
             live row: its death, its keys towards the opposite rows, a hash of its keys towards the far store, these keys,
             and its keys towards the third store.
         far: the same of the other store.
-        third: whether it is probed, and which parts of its key come from the near row. Then heads, back, keys, dead,
-            base, first, and how long its rows live.
-        low: pairs that are dead by then are not wanted.
+        third: whether the third store is probed, and which parts of its key come from the near row. Then heads, back,
+            keys, dead, base, first, and how long its rows live.
+        low: pairs that are dead before this instant are not wanted.
 
     Returns:
         near ids, far ids, rows visited, pairs tested, pairs refused.

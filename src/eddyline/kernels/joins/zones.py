@@ -1,11 +1,11 @@
 """Least and greatest keys of stretches of rows, and scans that leave stretches out.
 
-Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing. `zone_starts`
-         says where the zones of a store begin. `text_prefixes` gives texts keys of their first 8 bytes.
+Answer   `stretch_ranges` gives, per stretch, the least and greatest key and whether a value is missing.
+         `zone_starts` gives the places at which the zones of a store begin.
+         `text_prefixes` makes keys of the first 8 bytes of texts.
          `probe_stretches` pairs probing rows with the stored rows of the stretches that a grid does not skip.
-         `settled_stretches` writes the stored rows of stretches that need no test, among pairs that have been tested;
-         `spread` repeats what a probing row has for each of its pairs. `within_stretches` tests bounds of keys on its
-         way.
+         `settled_stretches` adds the pairs of stretches that need no test to pairs that have been tested.
+         `within_stretches` does the same and tests the other pairs itself, where conditions are bounds of keys.
 State    None.
 Limits   Pairs come in the order of a scan of everything: by probing row, then by stored row. A stretch without values
          has a least key above its greatest.
@@ -20,16 +20,17 @@ from numba import njit
 
 _LEAST = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
-#: Keys of a sorted zone that are put in order of place one by one. In nanoseconds per pair, 8 take 1.9 against 2.3 of a
-#: scan, 12 take 2.9 against 2.4. Then: how many probing rows are worth sorting a zone. 8 rows take 2.3 to 2.8 against
-#: 1.9 of a scan, 16 take 1.4 to 2.1 against 1.9 to 2.4, 32 take 1.3 against 1.9 to 2.3. Some of the rows skip the zone
-#: (`python -m bench.micro.thresholds zone_sort`).
-_FEW, _MANY = 8, 32
+#: Up to this number of keys of a sorted zone are put in order of place one by one. In nanoseconds per pair, 8 keys take
+#: 1.9 against 2.3 of a scan, 12 keys take 2.9 against 2.4 (`python -m bench.micro.thresholds zone_sort`).
+_FEW = 8
+#: From this number of probing rows on a zone is sorted. In nanoseconds per pair, 8 rows take 2.3 to 2.8 against 1.9 of
+#: a scan, 16 rows 1.4 to 2.1 against 1.9 to 2.4, 32 rows 1.3 against 1.9 to 2.3. Some of the rows skip the zone.
+_MANY = 32
 
 
 class Laid(NamedTuple):
-    """Stored rows. `keyed`: keys must be equal. `in_time_order`: `order` and `dead` rise along the store, so that what
-    a row may meet is one stretch."""
+    """Stored rows. `keyed`: keys must be equal. `in_time_order`: `order` and `dead` rise along the store, so that the
+    rows that a probing row may meet are one stretch."""
 
     keyed: bool
     keys: Any
@@ -130,32 +131,53 @@ def _stretch_of(cuts, row):
 
 
 @njit(cache=True, nogil=True)
-def probe_stretches(asking, stored, grid, wants_kinds):
-    """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows
-    were looked at.
-
-    Args:
-        wants_kinds: without it no kinds are written down.
-    """
-    hashes, limit, floor = asking
-    keyed, keys, order, dead, base, in_time_order = stored
-    row_cuts, cuts, kinds = grid
+def _met_positions(limit, floor, stored, cuts):
+    """Per probing row, between which positions the stored rows lie that it may meet: the first, and the one after the
+    last. All rows, where the store is not in time order."""
+    _, _, order, dead, base, in_time_order = stored
     low = np.full(len(limit), cuts[0] - base)
     high = np.full(len(limit), cuts[-1] - base)
     if in_time_order:
         for o in range(len(limit)):
             low[o] = _first_not_below(dead, floor[o], low[o], high[o])
             high[o] = _first_not_below(order, limit[o], low[o], high[o])
-    # One walk to count and one to write: memory that is never touched costs nothing.
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def _counted_pairs(low, high, base, grid, chosen):
+    """How many pairs some cells have at the most, and how many rows a walk over these cells visits.
+
+    Args:
+        chosen: by kind of cell from 0 on; empty: all of them.
+    """
+    row_cuts, cuts, kinds = grid
     room = 0
     visited = 0
     for line in range(len(row_cuts) - 1):
         for j in range(len(cuts) - 1):
-            if kinds[line, j] >= 0:
+            if kinds[line, j] >= 0 and (len(chosen) == 0 or chosen[kinds[line, j]]):
                 first, end = cuts[j] - base, cuts[j + 1] - base
                 visited += (end - first) * (row_cuts[line + 1] - row_cuts[line])
                 for o in range(row_cuts[line], row_cuts[line + 1]):
                     room += max(0, min(end, high[o]) - max(first, low[o]))
+    return room, visited
+
+
+@njit(cache=True, nogil=True)
+def probe_stretches(probing, stored, grid, wants_kinds):
+    """Pairs (o, id) of the cells that are not skipped (kind below 0), with the kind of their cell; last, how many rows
+    were looked at.
+
+    Args:
+        wants_kinds: without it no kinds are written down.
+    """
+    hashes, limit, floor = probing
+    keyed, keys, order, dead, base, in_time_order = stored
+    row_cuts, cuts, kinds = grid
+    low, high = _met_positions(limit, floor, stored, cuts)
+    # One walk to count and one to write: memory that is never touched costs nothing.
+    room, visited = _counted_pairs(low, high, base, grid, np.empty(0, np.bool_))
     left = np.empty(room, np.int64)
     right = np.empty(room, np.int64)
     cells = np.empty(room if wants_kinds else 0, np.int16)
@@ -187,35 +209,22 @@ def probe_stretches(asking, stored, grid, wants_kinds):
 
 
 @njit(cache=True, nogil=True)
-def settled_stretches(asking, stored, grid, settled, left, right):
+def settled_stretches(probing, stored, grid, settled, left, right):
     """Per probing row how many pairs it has, their stored ids, and how many rows were visited.
 
-    Cells whose kind is settled give all their pairs. The pairs of other cells are (left, right), in the order of a
-    scan.
+    Cells whose kind is settled give all their pairs. The pairs of the other cells are those of (left, right), in the
+    order of a scan.
 
     Args:
         settled: by kind of cell from 0 on.
     """
-    _, limit, floor = asking
+    _, limit, floor = probing
     _, _, order, dead, base, in_time_order = stored
     row_cuts, cuts, kinds = grid
     counts = np.zeros(len(limit), np.int64)
-    low = np.full(len(limit), cuts[0] - base)
-    high = np.full(len(limit), cuts[-1] - base)
-    if in_time_order:
-        for o in range(len(limit)):
-            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
-            high[o] = _first_not_below(order, limit[o], low[o], high[o])
-    visited = 0
-    room = len(left)
-    for line in range(len(row_cuts) - 1):
-        for j in range(len(cuts) - 1):
-            if kinds[line, j] >= 0 and settled[kinds[line, j]]:
-                first, end = cuts[j] - base, cuts[j + 1] - base
-                visited += (end - first) * (row_cuts[line + 1] - row_cuts[line])
-                for o in range(row_cuts[line], row_cuts[line + 1]):
-                    room += max(0, min(end, high[o]) - max(first, low[o]))
-    found = np.empty(room, np.int64)
+    low, high = _met_positions(limit, floor, stored, cuts)
+    room, visited = _counted_pairs(low, high, base, grid, settled)
+    found = np.empty(room + len(left), np.int64)
     n = 0
     s = 0
     for line in range(len(row_cuts) - 1):
@@ -248,28 +257,21 @@ def settled_stretches(asking, stored, grid, settled, left, right):
 
 
 @njit(cache=True, nogil=True)
-def within_stretches(asking, stored, grid, settled, within):
-    """The same where conditions are bounds of stored keys: pairs of cells that are not settled are tested on the way.
+def within_stretches(probing, stored, grid, settled, within):
+    """The same where conditions are bounds of stored keys: this kernel tests the pairs of cells that are not settled.
     Last, how many pairs of settled cells there are."""
-    _, limit, floor = asking
+    _, limit, floor = probing
     _, _, order, dead, base, in_time_order = stored
     row_cuts, cuts, kinds = grid
     keys, valid, has_nulls, least, most = within
     counts = np.zeros(len(limit), np.int64)
-    low = np.full(len(limit), cuts[0] - base)
-    high = np.full(len(limit), cuts[-1] - base)
-    if in_time_order:
-        for o in range(len(limit)):
-            low[o] = _first_not_below(dead, floor[o], low[o], high[o])
-            high[o] = _first_not_below(order, limit[o], low[o], high[o])
+    low, high = _met_positions(limit, floor, stored, cuts)
     start = cuts[0] - base
     by_key = len(keys) == 1 and in_time_order and not has_nulls
-    # A zone that many rows look at is sorted when the first of them does.
+    # With many probing rows a zone is sorted when the first of them reads it.
     sorts = by_key and len(limit) >= _MANY
-    ordered, places = (
-        np.empty(keys.shape[1] if sorts else 0, np.int64),
-        np.empty(keys.shape[1] if sorts else 0, np.int64),
-    )
+    ordered = np.empty(keys.shape[1] if sorts else 0, np.int64)
+    places = np.empty_like(ordered)
     is_sorted = np.zeros(len(cuts), np.bool_)
     visited = 0
     untested = 0
@@ -288,7 +290,7 @@ def within_stretches(asking, stored, grid, settled, within):
                 if kind < 0:
                     continue
                 first, end = max(cuts[j] - base, low[o]), min(cuts[j + 1] - base, high[o])
-                # Every pair is written, and the next one overwrites it where it does not stand up to the conditions.
+                # Every pair is written; the next pair overwrites one that does not satisfy the conditions.
                 if n + end - first >= len(found):
                     wide = np.empty(2 * (n + end - first), np.int64)
                     wide[:n] = found[:n]
@@ -346,14 +348,3 @@ def within_stretches(asking, stored, grid, settled, within):
                     untested += n - reached
             counts[o] = n - before
     return counts, found[:n], visited, untested
-
-
-@njit(cache=True, nogil=True)
-def spread(values, counts, total):
-    """Each value as often as its count says."""
-    out = np.empty(total, values.dtype)
-    at = 0
-    for i in range(len(values)):
-        out[at : at + counts[i]] = values[i]
-        at += counts[i]
-    return out

@@ -21,7 +21,7 @@ def number_distinct(keys, nulls, column, most):
     """The distinct keys of the rows in which a column is not null, and the number of each row's key (-1: null).
 
     Returns:
-        no keys, and numbers that mean nothing, where there are more than `most`.
+        no keys, and arbitrary numbers, where there are more than `most` distinct keys.
     """
     rows = len(keys)
     size = 16

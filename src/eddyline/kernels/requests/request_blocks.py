@@ -1,7 +1,7 @@
-"""Requests that read many clustered blocks, or scan rows, each for itself: one call for all of them.
+"""Probes of requests, one after the other, against many clustered blocks or against rows.
 
-Answer   `read_blocks` lets every probe compute its address in every block and read the runs that its fixed fields leave
-         open. `scan_each` lets every probe compare the rows of its own range. Both write pairs into buffers that the
+Answer   `read_blocks`: every probe computes its address in every block and reads the runs that its fixed fields leave
+         open. `scan_each`: every probe compares the rows of its own range. Both write pairs into buffers that the
          caller gives, and stop where these are full: the caller makes them larger and goes on.
 State    None. A line of a block table has the addresses of a block's arrays; the caller keeps the arrays.
 Limits   As in `requests.py`: keys of texts are hashes, and a row whose `nulls` meet the fixed columns matches nothing.
@@ -28,11 +28,11 @@ FIRST, STOP, ROWS, OFFSETS, IDS, KEYS, NULLS, FORMS, NULL_BITS, TOGETHER, HASH_B
 FIELDS, PER_FIELD = 11, 5
 BITS, SHIFT, KIND, SORTED, COUNT = range(5)
 HASHED, CODES, CUTS = range(3)
-#: Beginning a run costs as much as looking at this number of rows, by the costs of `lab calibrate` (6.4 ns and 0.076
+#: A run costs as much to begin as this number of rows to compare, by the costs of `lab calibrate` (6.4 ns and 0.076
 #: ns) rounded down.
 RUN_ROWS = 64
-#: Rows of a run whose short forms are compared at once: as many as a word of 64 bits has. Behind the last form of a
-#: block lie as many more, which are read and mean nothing.
+#: Rows of a run whose short forms are compared at once: one per bit of a word. A block has as many more forms behind
+#: its last row: kernels read them and ignore the result.
 PORTION = 64
 
 
@@ -92,7 +92,7 @@ def _longs(address, count):
 def _place(values, key, count, right):
     """Where a key belongs among sorted values; after equal ones if `right`."""
     low = 0
-    # Without a branch: no processor foresees on which side a key lies.
+    # Without a branch: the side on which a key lies is unpredictable.
     while count > 0:
         half = count >> 1
         behind = (values[low + half] < key) | (right & (values[low + half] == key))
@@ -125,23 +125,23 @@ def _code(key, line, at):
 
 
 @njit(cache=True, nogil=True)
-def _hashed(asking, p, line):
+def _hashed(probed, p, line):
     """The address under one hash of several columns; -1: the probe does not fix all of them."""
     together = line[TOGETHER]
-    if together & ~asking.fixed:
+    if together & ~probed.fixed:
         return np.int64(-1)
     h = np.uint64(0)
     taken = 0
-    for c in range(len(asking.columns)):
-        if together >> asking.columns[c] & 1:
-            key = asking.keys[c, p]
+    for c in range(len(probed.columns)):
+        if together >> probed.columns[c] & 1:
+            key = probed.keys[c, p]
             h = np.uint64(key) if taken == 0 else fold(mix(h) if taken == 1 else h, key)
             taken += 1
     return np.int64(mix(h) & ((np.uint64(1) << np.uint64(line[HASH_BITS])) - np.uint64(1)))
 
 
 @njit(cache=True, nogil=True)
-def _located(asking, p, line, columns, forms):
+def _located(probed, p, line, columns, forms):
     """Where a probe looks in a block: address (-1: nowhere), open bits above the lowest run, bits of the lowest run.
 
     The short forms of its keys in the block are written to `forms`.
@@ -150,8 +150,8 @@ def _located(asking, p, line, columns, forms):
     for column in range(columns):
         total += line[FIELDS + PER_FIELD * column + BITS]
     low_free = total
-    for c in range(len(asking.columns)):
-        at, key = FIELDS + PER_FIELD * asking.columns[c], asking.keys[c, p]
+    for c in range(len(probed.columns)):
+        at, key = FIELDS + PER_FIELD * probed.columns[c], probed.keys[c, p]
         bits, shift, kind = line[at + BITS], line[at + SHIFT], line[at + KIND]
         field = (
             np.int64(mix(key) & ((np.uint64(1) << np.uint64(bits)) - np.uint64(1)))
@@ -168,7 +168,7 @@ def _located(asking, p, line, columns, forms):
             taken |= ((np.int64(1) << bits) - 1) << shift
             low_free = min(low_free, shift)
     if line[TOGETHER]:
-        hashed = _hashed(asking, p, line)
+        hashed = _hashed(probed, p, line)
         return (np.int64(0), np.int64(0), line[HASH_BITS]) if hashed < 0 else (hashed, np.int64(0), np.int64(0))
     free = ((np.int64(1) << total) - 1) & ~taken & ~((np.int64(1) << low_free) - 1)
     runs, rest = np.int64(1), free
@@ -196,7 +196,7 @@ def _fitting(address, begin, stop, form, out, n):
         )
         if n + PORTION > len(out):
             return np.int64(-1)
-        # Without a branch for the first one: no processor foresees which runs have a row that fits.
+        # Without a branch for the first one: it is unpredictable which runs have a row that fits.
         out[n] = at + _lowest(same)
         n += same != 0
         same &= same - np.uint64(1)
@@ -210,27 +210,25 @@ def _fitting(address, begin, stop, form, out, n):
 
 
 @njit(cache=True, inline="always")
-def _keenest(asking, line):
-    """The fixed column, by its place among these, whose field has the fewest bits: its keys differ most within a
+def _keenest(probed, line):
+    """The place among the fixed columns of the one whose field has the fewest bits: its keys differ most within a
     run."""
-    chosen = 0
-    for c in range(1, len(asking.columns)):
-        if (
-            line[FIELDS + PER_FIELD * asking.columns[c] + BITS]
-            < line[FIELDS + PER_FIELD * asking.columns[chosen] + BITS]
-        ):
-            chosen = c
+    chosen, fewest = 0, np.int64(64)
+    for c in range(len(probed.columns)):
+        bits = line[FIELDS + PER_FIELD * probed.columns[c] + BITS]
+        if bits < fewest:
+            chosen, fewest = c, bits
     return chosen
 
 
 @njit(cache=True, nogil=True)
-def _kept(asking, p, line, forms, out_probe, out_row, start, n):
+def _kept(probed, p, line, forms, out_probe, out_row, start, n):
     """Of the places `out_row[start:n]` keep the rows that have all keys of a probe and lie in its range, as row ids;
     returns their end.
 
-    One loop over all places of a block: what it reads lies far apart, and is fetched at the same time.
+    One loop over all places of a block: its reads lie far apart, and the processor fetches several at the same time.
     """
-    rows, first, low, high = line[ROWS], line[FIRST], asking.low[p], asking.high[p]
+    rows, first, low, high = line[ROWS], line[FIRST], probed.low[p], probed.high[p]
     ids = carray(_pointer(line[IDS]), (rows,), np.int32)
     kept = start
     for at in range(start, n):
@@ -238,28 +236,28 @@ def _kept(asking, p, line, forms, out_probe, out_row, start, n):
         id = first + ids[out_row[at]]
         place = out_row[at]
         fits = low <= id < high
-        for c in range(len(asking.columns)):
-            column = asking.columns[c]
-            if len(asking.columns) > 1:
+        for c in range(len(probed.columns)):
+            column = probed.columns[c]
+            if len(probed.columns) > 1:
                 fits &= carray(_pointer(line[FORMS] + 2 * rows * column), (rows,), np.uint16)[place] == forms[c]
             if not _is_exact(line, FIELDS + PER_FIELD * column):
-                fits &= _longs(line[KEYS] + 8 * rows * column, rows)[place] == asking.keys[c, p]
-        if asking.fixed & line[NULL_BITS]:
-            fits &= _longs(line[NULLS], rows)[place] & asking.fixed == 0
+                fits &= _longs(line[KEYS] + 8 * rows * column, rows)[place] == probed.keys[c, p]
+        if probed.fixed & line[NULL_BITS]:
+            fits &= _longs(line[NULLS], rows)[place] & probed.fixed == 0
         out_row[kept] = id
         kept += fits
     return kept
 
 
 @njit(cache=True, nogil=True)
-def read_blocks(table, begin, asking, out_probe, out_row):
+def read_blocks(table, begin, probed, out_probe, out_row):
     """Probes from `begin` on read what lies behind their addresses in all blocks of a table.
 
     Returns:
         the first probe that was not finished, pairs written, runs begun, rows looked at.
     """
     n, runs, visited = np.int64(0), 0, np.int64(0)
-    low, high = asking.low, asking.high
+    low, high = probed.low, probed.high
     fields = (table.shape[1] - FIELDS) // PER_FIELD
     forms = np.empty(fields, np.uint16)
     for p in range(begin, len(low)):
@@ -268,12 +266,12 @@ def read_blocks(table, begin, asking, out_probe, out_row):
             line = table[b]
             if low[p] >= line[STOP] or high[p] <= line[FIRST] or low[p] >= high[p]:
                 continue
-            address, free, low_free = _located(asking, p, line, fields, forms)
+            address, free, low_free = _located(probed, p, line, fields, forms)
             if address < 0:
                 continue
             offsets = carray(_pointer(line[OFFSETS]), (1,), np.int32)
-            keenest = _keenest(asking, line)
-            column, form = line[FORMS] + 2 * line[ROWS] * asking.columns[keenest], forms[keenest]
+            keenest = _keenest(probed, line)
+            column, form = line[FORMS] + 2 * line[ROWS] * probed.columns[keenest], forms[keenest]
             width, part, start = np.int64(1) << low_free, np.int64(0), n
             while True:
                 place = address | part
@@ -287,12 +285,12 @@ def read_blocks(table, begin, asking, out_probe, out_row):
                 part = (part - free) & free
                 if part == 0:
                     break
-            n = _kept(asking, p, line, forms, out_probe, out_row, start, n)
+            n = _kept(probed, p, line, forms, out_probe, out_row, start, n)
     return len(low), n, runs, visited
 
 
 @njit(cache=True, nogil=True)
-def scan_each(keys, nulls, wanted, first, end, base, begin, asking, out_probe, out_row):
+def scan_each(keys, nulls, wanted, first, end, base, begin, probed, out_probe, out_row):
     """Probes from `begin` on compare the rows of their ranges between the ids `first` and `end`.
 
     Args:
@@ -303,24 +301,24 @@ def scan_each(keys, nulls, wanted, first, end, base, begin, asking, out_probe, o
         the first probe that was not finished, pairs written, rows looked at.
     """
     n, visited = 0, 0
-    columns, fixed = asking.columns, asking.fixed
-    for p in range(begin, len(asking.low)):
+    columns, fixed = probed.columns, probed.fixed
+    for p in range(begin, len(probed.low)):
         before = n
-        start, stop = max(asking.low[p], first) - base, min(asking.high[p], end) - base
+        start, stop = max(probed.low[p], first) - base, min(probed.high[p], end) - base
         if start >= stop:
             continue
         visited += stop - start
-        column, key = keys[columns[0]], asking.keys[0, p]
+        column, key = keys[columns[0]], probed.keys[0, p]
         for at in range(start, stop):
             if column[at] != key or nulls[at] & fixed or (len(wanted) and not wanted[at + base - first]):
                 continue
             same = True
             for c in range(1, len(columns)):
-                same &= asking.keys[c, p] == keys[columns[c], at]
+                same &= probed.keys[c, p] == keys[columns[c], at]
             if same:
                 if n == len(out_probe):
                     return p, before, visited
                 out_probe[n] = p
                 out_row[n] = at + base
                 n += 1
-    return len(asking.low), n, visited
+    return len(probed.low), n, visited

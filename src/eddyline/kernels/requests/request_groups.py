@@ -1,7 +1,7 @@
 """Groups of requests' rows, and plain aggregates of whole numbers over them.
 
-Answer   `group_rows` numbers the groups of rows by (request, keys), `group_requests` by request alone;
-         `count_groups` and `sum_groups` give what each group counts, sums up, and has as least and greatest value.
+Answer   `group_rows` numbers the groups of rows by (request, keys), `group_requests` by request alone. `sum_groups`
+         gives per group the number of values, their sum, the least and the greatest.
 State    None.
 Limits   Keys of texts are hashes: the caller verifies that the rows of a group have equal values. Sums wrap:
          `sum_groups` says how large the values are that were added.
@@ -23,7 +23,7 @@ def group_rows(request, at, keys, nulls, columns, mask):
 
     Args:
         request: per row; at: its place in `keys` and `nulls`, which have one line per column of the template.
-        columns: the columns that rows are grouped by; mask: the same as bits. The key of a null means nothing.
+        columns: the columns that rows are grouped by; mask: the same as bits. The key of a null is not read.
     """
     rows = len(request)
     size = 16
@@ -73,15 +73,6 @@ def group_requests(request, requests):
             count += 1
         codes[row] = number[request[row]]
     return codes, firsts[:count]
-
-
-@njit(cache=True, nogil=True)
-def count_groups(codes, groups, valid):
-    """How many rows each group has, without those that are not valid; `valid` is empty where all are."""
-    counts = np.zeros(groups, np.int64)
-    for row in range(len(codes)):
-        counts[codes[row]] += len(valid) == 0 or valid[row]
-    return counts
 
 
 @njit(cache=True, nogil=True)

@@ -81,8 +81,7 @@ def _hash_at(keys, at):
 def table_of(keys):
     """Chains of probes by the hash of their keys: `heads` and `following`."""
     count = keys.shape[1]
-    # Few places are taken, so that a processor foresees that a row finds none; a large table would not stay in its
-    # cache.
+    # In a sparse table most rows find an empty place, which a processor predicts; a large one would not fit its cache.
     size = 16
     while size < 2 * count or size < min(SPARSE * count, MOST_SPARSE):
         size *= 2
@@ -96,7 +95,7 @@ def table_of(keys):
 
 
 @njit(cache=True, nogil=True)
-def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
+def scan(stretch, fixed, begin, probed, heads, following, out_probe, out_row):
     """Rows from place `begin` of the stretch on look up the probes that they match.
 
     Args:
@@ -107,7 +106,7 @@ def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
         the place of the first row that was not finished, pairs written.
     """
     keys, nulls, wanted, first = stretch
-    probes, low, high = asking
+    probes, low, high = probed
     mask = np.uint64(len(heads) - 1)
     n = 0
     for row in range(begin, keys.shape[1]):
@@ -132,7 +131,7 @@ def scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row):
 
 
 @njit(cache=True, nogil=True)
-def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_row):
+def read_addresses(block, columns, fixed, begin, probed, places, out_probe, out_row):
     """Probes from `begin` on read the rows behind their addresses.
 
     Args:
@@ -141,7 +140,7 @@ def read_addresses(block, columns, fixed, begin, asking, places, out_probe, out_
     Returns:
         the first probe that was not finished, pairs written, runs begun, rows looked at.
     """
-    probes, low, high = asking
+    probes, low, high = probed
     address, alive, free, low_free = places
     n, runs, visited = 0, 0, 0
     width = 1 << low_free

@@ -1,11 +1,11 @@
-"""Values inside of JSON texts, found by walking over bytes.
+"""Values inside of JSON texts, found by a walk over bytes.
 
-Answer   `locate` says for each text whether it is JSON, and where the value at a path begins and ends in it. `lengths`
-         counts the elements of arrays, `written` gives values as text: as JSON without blanks, or with `plain` strings
-         without quotes and escapes.
+Answer   `locate` tests for each text whether it is JSON, and finds where the value at a path begins and ends.
+         `lengths` counts the elements of arrays. `written` gives values as text: as JSON without blanks, or with
+         `plain` strings without quotes and escapes.
 State    None.
-Limits   At most `DEEPEST` lists and objects lie within each other. Of equal keys the first counts. Numbers stay as they
-         are written.
+Limits   At most `DEEPEST` lists and objects are nested. Of equal keys the first counts. Numbers stay as they are
+         written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 DEEPEST = 256
-#: What became of a text: the value is there, it is not, the text is no JSON.
+#: The state of a text: it has the value, it does not have it, it is no JSON.
 FOUND, MISSING, MALFORMED = 0, 1, 2
 
 _QUOTE, _COMMA, _COLON, _ESCAPE = 34, 44, 58, 92
@@ -255,7 +255,7 @@ def _put(out, size, code):
 
 @njit(cache=True, nogil=True)
 def _put_string(data, at, end, out, size):
-    """Writes what a string stands for; half of a surrogate pair is U+FFFD."""
+    """Write a string without its escapes; half of a surrogate pair becomes U+FFFD."""
     while at < end:
         c = data[at]
         at += 1
@@ -282,7 +282,7 @@ def _put_string(data, at, end, out, size):
 
 @njit(cache=True, nogil=True)
 def _is_key(data, at, end, key):
-    """Whether the string between two quotes stands for a key."""
+    """Whether the string between two quotes, without its escapes, is a key."""
     if _has_escape(data, at, end):
         out = np.empty(end - at, np.uint8)
         end = _put_string(data, at, end, out, 0)
@@ -321,7 +321,7 @@ def _member(data, at, end, key, stack):
 
 @njit(cache=True, nogil=True)
 def locate(offsets, data, path):
-    """Per text: what became of it, and the beginning and the end of its value in `data`."""
+    """Per text: its state, and the beginning and the end of its value in `data`."""
     keys, places, key_offsets, key_data = path
     rows = len(offsets) - 1
     states, starts, ends = np.empty(rows, np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64)

@@ -1,8 +1,10 @@
-"""Text as bytes: what a stretch of lines has in it, in one pass.
+"""Texts as bytes: lines, records, pieces, and places among bounds.
 
-Answer   `survey`: how many line ends there are, whether all is ASCII, whether a number such as 0x10 may be in it, and
-         whether some line may be blank (nothing, or a carriage return alone). `enclosed`: which records begin and end
-         with given letters. `nth_pieces`: of each of many strings the n-th of the pieces between separators.
+Answer   `survey`: how many line ends a stretch has, whether all of it is ASCII, whether a number such as 0x10 may be in
+         it, and whether a line may be blank (nothing, or a carriage return alone).
+         `enclosed`: which records begin and end with given letters.
+         `nth_pieces`: of each of many strings the n-th of the pieces between separators.
+         `locate_texts`: for each text the first of some ascending bounds that is not less.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def _zeros(word):
 
 @njit(cache=True, nogil=True)
 def _survey_words(words):
-    """The same of all bytes after the first word."""
+    """What `survey` gives, of all bytes after the first word."""
     total, seen, hexadecimal, blank = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
     # Eight bytes at a time take a fifth of the time of one at a time. Every byte of `lanes` counts the line ends of one
     # place, up to 255.
@@ -97,10 +99,10 @@ def nth_pieces(offsets, data, separator, n):
         begin, end = offsets[i], offsets[i + 1]
         wanted = n
         if n < 0:
-            # How many pieces there are says which one it is from the front.
+            # The number of all pieces turns a place from the end into one from the front.
             pieces, at = 1, begin
             while at <= end - width:
-                if _stands(data, at, separator):
+                if _is_at(data, at, separator):
                     pieces += 1
                     at += width
                 else:
@@ -109,7 +111,7 @@ def nth_pieces(offsets, data, separator, n):
         at, number, left = begin, 1, begin
         if wanted > 0:
             while at <= end - width:
-                if _stands(data, at, separator):
+                if _is_at(data, at, separator):
                     if number == wanted:
                         break
                     number += 1
@@ -126,10 +128,60 @@ def nth_pieces(offsets, data, separator, n):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _stands(data, at, separator):
+def _is_at(data, at, separator):
+    """Whether a separator begins at a place."""
     if data[at] != separator[0]:
         return False
     for j in range(1, len(separator)):
         if data[at + j] != separator[j]:
             return False
     return True
+
+
+@njit(cache=True)
+def text_prefix(data, start, length):
+    """The first eight bytes as one number that compares as they do; short texts are filled up with zeros."""
+    prefix = np.uint64(0)
+    for at in range(8):
+        byte = np.uint64(data[start + at]) if at < length else np.uint64(0)
+        prefix = (prefix << np.uint64(8)) | byte
+    return prefix
+
+
+@njit(cache=True)
+def _text_before(data, start, length, prefix, heap, other_start, other_length, other_prefix):
+    """-1, 0 or 1 as the first text is less than, equal to or greater than the second, byte by byte."""
+    if prefix != other_prefix:
+        return -1 if prefix < other_prefix else 1
+    shorter = min(length, other_length)
+    for at in range(min(8, shorter), shorter):
+        if data[start + at] != heap[other_start + at]:
+            return -1 if data[start + at] < heap[other_start + at] else 1
+    if length == other_length:
+        return 0
+    return -1 if length < other_length else 1
+
+
+@njit(cache=True)
+def locate_texts(offsets, data, heap, bound_start, bound_length, bound_prefix, place, equal):
+    """For each text: the first of the ascending bounds that is not less, and whether it is equal."""
+    for row in range(offsets.size - 1):
+        start = np.int64(offsets[row])
+        length = np.int64(offsets[row + 1]) - start
+        prefix = text_prefix(data, start, length)
+        left, right = 0, bound_start.size
+        same = False
+        while left < right:
+            middle = (left + right) >> 1
+            order = _text_before(
+                data, start, length, prefix, heap, bound_start[middle], bound_length[middle], bound_prefix[middle]
+            )
+            if order == 0:
+                left, same = middle, True
+                break
+            if order > 0:
+                left = middle + 1
+            else:
+                right = middle
+        place[row] = left
+        equal[row] = same

@@ -1,15 +1,16 @@
-"""Grouped aggregates, incremental: the cost of an epoch grows with what comes and what leaves, not with what is there.
+"""Grouped aggregates, incremental: the cost of an epoch grows with the combinations that come and leave, not with those
+that are live.
 
-Answer   `enter` adds combinations to their groups, `leave` takes out those whose windows have passed. `changes` gives
-         the changelog rows of groups whose value differs from the one last emitted. `close` gives the groups of EMIT ON
-         CLOSE that are complete. Where several aggregations hold parts of the same groups, `close` gives what each
-         holds, and `merged_parts` makes the results.
+Answer   `enter` adds combinations to their groups, `leave` removes those whose windows have passed. `changes` gives the
+         changelog rows of groups whose value differs from the one last emitted. `close` gives the groups of EMIT ON
+         CLOSE that are complete. Where several aggregations hold parts of the same groups, `close` gives these parts,
+         and `merged_parts` makes the results of them.
 
              batch ─► codes of groups ─► accumulators ─► values of touched groups ─► HAVING, outputs ─► changelog
                         └► contributions, by when they leave ─► retracted ─┘
 
-State    Groups, accumulators, live contributions, what was emitted.
-Limits   The caller passes instants and limits: nothing here reads the frontier.
+State    Groups, accumulators, live contributions, the results that were emitted.
+Limits   The caller passes instants and limits: this module does not read the frontier.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ Columns = dict[ColumnKey, pa.Array]
 
 @dataclass(slots=True)
 class GroupView:
-    """Groups to be read, and at which places of `totals` and `kept` their values lie: at their codes for the present
-    instant, at row numbers for several instants."""
+    """Groups to be read, and the places of their values in `totals` and `kept`: their codes for the present instant,
+    row numbers for several instants."""
 
     codes: Ints
     places: Ints
@@ -111,7 +112,7 @@ class Aggregation:
             for kept in self.accumulators:
                 kept.reserve(self.capacity)
 
-    # -- combinations come and go
+    # -- combinations come and leave
 
     def place(self, batch: Batch) -> tuple[Ints, Ints]:
         """Codes of the groups of combinations, and the slots that hold them until they leave."""
@@ -133,7 +134,7 @@ class Aggregation:
             self.touched.note(codes, self.capacity)
 
     def leave(self, limits: Sequence[Limit]) -> None:
-        """Take out the combinations with a key below its queue's limit."""
+        """Remove the combinations with a key below their queue's limit."""
         if self.contributions is None:
             return
         self.limits = plain_limits(limits)
@@ -143,40 +144,37 @@ class Aggregation:
         codes = self.contributions.codes[slots]
         kernels.add_counts(self.totals, codes, ALL, -1)
         for family, kept in zip(self.layout.families, self.accumulators, strict=True):
-            held, valid = (
-                self.contributions.encoded[family.argument],
-                self.contributions.valid_at(family.argument, slots),
-            )
-            kept.retract(codes, slots, held[slots], valid, held)
+            held = self.contributions.encoded[family.argument]
+            kept.retract(codes, slots, held[slots], self.contributions.valid_at(family.argument, slots), held)
         self.contributions.drop(slots)
         self.touched.note(codes, self.capacity)
 
     # -- values of groups
 
     def changes(self, now: int, issues: Issues) -> pa.Table | None:
-        """What is to be emitted at `now`; None: nothing."""
+        """The changelog rows of `now`; None: there are none."""
         codes = self.touched.take()
         if not len(codes):
             return None
         alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
         stays, outputs = self.outputs(self._now(codes), alive, issues)
         held, gone = codes[stays], codes[~stays & self.emitted.present[codes]]
-        changed = self.emitted.put(held, outputs, [e.type for e in self.computed], self.encoder)
+        present = np.ones(len(held), np.bool_)
+        _, changed = self.emitted.put(held, present, outputs, [e.type for e in self.computed], self.encoder)
         self.emitted.remove(gone)
         plus = held[changed]
         table = None
         if len(gone) or len(plus):
             outputs = outputs if len(plus) == len(held) else [o.filter(pa.array(changed)) for o in outputs]
-            table = self.table(
-                np.concatenate([gone, plus]), outputs, len(gone), np.full(len(gone) + len(plus), now, np.int64)
-            )
+            both = np.concatenate([gone, plus])
+            table = self.table(both, outputs, len(gone), np.full(len(both), now, np.int64))
         self.release(codes[~alive])
         return table
 
     def close(self, frontier: int, stop: int | None, issues: Issues, *, parts: bool = False) -> pa.Table | None:
         """The results of groups whose bucket lies below the frontier; `stop` is the last `_ts` that is emitted.
 
-        With `parts` what the groups hold here, before HAVING and outputs: for `merged_parts`.
+        With `parts` the state of the groups instead, before HAVING and outputs: for `merged_parts`.
         """
         assert self.buckets is not None
         return self.close_groups(*self.buckets.closed(frontier), stop, issues, parts=parts)
@@ -191,13 +189,14 @@ class Aggregation:
     def close_groups(
         self, codes: Ints, due: Ints, stop: int | None, issues: Issues, *, parts: bool = False
     ) -> pa.Table | None:
-        """The results of groups that are complete, each at the instant before it was due; they are open no longer."""
+        """The results of groups that are complete, each at the instant before it was due; the groups are released."""
         assert self.groups is not None
         if not len(codes):
             return None
         wanted = np.ones(len(codes), np.bool_) if stop is None else due <= stop + 1
         if parts:
-            table = self._parts(codes[wanted], due[wanted] - 1)
+            stamps = pa.array(due[wanted] - 1, TIMESTAMP.arrow)
+            table = self.held_by(codes[wanted]).append_column("_ts", stamps)
         else:
             stays, outputs = self.outputs(self._now(codes), wanted, issues)
             table = self.table(codes[stays], outputs, 0, due[stays] - 1) if stays.any() else None
@@ -208,7 +207,7 @@ class Aggregation:
         return table
 
     def forget(self, now: int) -> None:
-        """Groups whose bucket is over after `now`: their last value has been emitted and remains the result."""
+        """Release groups whose bucket is over after `now`: their last value has been emitted and remains the result."""
         if self.buckets is None or self.closes:
             return
         codes, _ = self.buckets.closed(now + 1)
@@ -217,11 +216,8 @@ class Aggregation:
 
     # -- groups in parts
 
-    def _parts(self, codes: Ints, stamps: Ints) -> pa.Table:
-        return self.held_by(codes).append_column("_ts", pa.array(stamps, TIMESTAMP.arrow))
-
     def held_by(self, codes: Ints) -> pa.Table:
-        """What groups hold here, where nothing leaves, as columns that mean the same elsewhere."""
+        """The state of groups that no combination leaves, as columns that another aggregation can read."""
         columns = {f"key-{at}": self.key_column(at, codes) for at in range(len(self.config.group_by))}
         columns["total"] = pa.array(self.totals[codes])
         for at, kept in enumerate(self.accumulators):
@@ -248,7 +244,7 @@ class Aggregation:
             self.touched.note(codes, self.capacity)
 
     def _now(self, codes: Ints) -> GroupView:
-        """The groups as they are, without digits that sums have lost."""
+        """The groups at the present instant; sums that have lost digits are computed anew."""
         if self.contributions is not None:
             for family, kept in zip(self.layout.families, self.accumulators, strict=True):
                 kept.renew(codes, live_values(self.contributions, family.argument), self.capacity)
@@ -291,8 +287,8 @@ class Aggregation:
         return self.encoder.decode(self.groups.keys[codes, at], valid, self.config.group_by[at].type)
 
     def table(self, codes: Ints, outputs: list[pa.Array], gone: int | Mask, stamps: Ints) -> pa.Table:
-        """Rows of the changelog: the first `gone` are of groups that have no outputs any more, or those of a mask,
-        which have nulls."""
+        """Rows of the changelog. `gone`: how many rows, the first ones, are of groups without outputs; or a mask of such
+        rows, for which the outputs have nulls."""
         if not isinstance(gone, int):
             lost = gone
         else:
@@ -310,18 +306,18 @@ class Aggregation:
         for kept in self.accumulators:
             kept.reset(codes)
 
-    # -- strings that are still named
+    # -- strings that are still in use
 
     def sweep(self, waiting: Iterable[Batch], sessions: Sessions | None = None) -> None:
-        """Forget strings that no group names, when there are many; `waiting` have not entered yet."""
+        """Forget strings that are not in use, when there are many; `waiting` have not entered yet."""
         if self.encoder.is_full:
-            self.encoder.sweep(self._named(waiting, sessions))
+            self.encoder.sweep(self._used_ids(waiting, sessions))
 
-    def _named(self, waiting: Iterable[Batch], sessions: Sessions | None) -> Iterable[Ints]:
+    def _used_ids(self, waiting: Iterable[Batch], sessions: Sessions | None) -> Iterable[Ints]:
         key_texts = [at for at, e in enumerate(self.config.group_by) if is_text(e.type)]
         argument_texts = [at for at, e in enumerate(self.layout.arguments) if is_text(e.type)]
         if sessions is not None:
-            yield from sessions.named(key_texts)
+            yield from sessions.used_ids(key_texts)
         if self.groups is not None:
             yield from (self.groups.keys[self.groups.live(), at] for at in key_texts)
         if self.contributions is not None:
@@ -341,7 +337,7 @@ class Aggregation:
 
 
 def merged_parts(config: AggregateConfig, parts: Iterable[pa.Table], issues: Issues) -> pa.Table:
-    """The results of groups of EMIT ON CLOSE that several aggregations have parts of, all that there are of each."""
+    """The results of groups of EMIT ON CLOSE whose parts several aggregations hold; `parts` has all parts of each."""
     whole = Aggregation(config)
     for table in parts:
         whole.enter_parts(table)

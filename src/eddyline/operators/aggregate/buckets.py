@@ -1,10 +1,10 @@
-"""Time buckets that close: groups of EMIT ON CLOSE by when they are complete.
+"""Time buckets: when the groups of EMIT ON CLOSE are complete.
 
 Answer   `Ends.due` gives, per value of a grouping expression, the first instant from which on no combination has that
          value: the microsecond after the last time with it. Where several streams are joined, it is later by the RANGE
-         of the reference. A group is due at the earliest end of its buckets. `Buckets.enter` notes new groups, `closed`
-         returns the groups that are due at the frontier, in order.
-State    A queue of open groups; the ends of buckets that were computed before.
+         of the reference. A group is due at the earliest end of its buckets. `Buckets.enter` adds new groups, `closed`
+         removes and returns the groups that are due at the frontier, in order.
+State    A queue of open groups; a cache of the ends of buckets.
 Limits   The end of a bucket is computed for units of fixed length, months and years. For every other monotone
          expression it is found by bisection over all times, for all values at once: 64 evaluations. A group whose
          bucket is NULL stays open.
@@ -41,7 +41,7 @@ class Bucket:
     #: Its place among the grouping expressions.
     at: int
     expression: Expression
-    #: The RANGE of its reference where several streams are joined: so long a row can still meet others.
+    #: The RANGE of its reference where several streams are joined: for so long a row can meet rows of other streams.
     delay: int = 0
     #: Of a group window: how long after its value the bucket ends; None: the end is computed.
     length: int | None = None
@@ -71,13 +71,9 @@ class Ends:
         self.column, self.rising = trend.column, trend.rising
         #: The unit, where it is date_trunc of the event time itself.
         self.unit: str | None = None
-        if (
-            isinstance(e, Call)
-            and e.function == "date_trunc"
-            and isinstance(e.args[1], ColumnRef)
-            and isinstance(e.args[0], Literal)
-        ):
-            self.unit = str(e.args[0].value) if e.args[0].value in _FIXED or e.args[0].value in _MONTHS else None
+        if isinstance(e, Call) and e.function == "date_trunc" and isinstance(e.args[1], ColumnRef):
+            unit = e.args[0].value if isinstance(e.args[0], Literal) else None
+            self.unit = str(unit) if unit in _FIXED or unit in _MONTHS else None
         self._compiled: Compiled | None = None if isinstance(e, ColumnRef) else compile_expression(e)
         self._encoder = ValueEncoder()
         #: Cache: values, ascending, and the ends of their buckets.
@@ -107,7 +103,7 @@ class Ends:
         self.known, self.ends = self.known[stays], self.ends[stays]
 
     def _found(self, encoded: Ints) -> Ints:
-        """By bisection: the first time whose value lies beyond."""
+        """The first times whose values come after these, by bisection."""
         low, high = np.full(len(encoded), LOWEST, np.int64), np.full(len(encoded), _LAST, np.int64)
         while (low < high).any():
             # The middle, rounded down, of numbers whose difference may not fit.
@@ -118,8 +114,8 @@ class Ends:
         return np.minimum(low, FOREVER)
 
     def _is_beyond(self, times: Ints, encoded: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether the value at each time comes after the given one; what cannot be computed lies at the ends of
-        time."""
+        """Whether the value at each time comes after the given one. A time without a value lies near an end of all times:
+        before all values, or after them."""
         column = pa.array(times).cast(TIMESTAMP.arrow)
         given = {(self.column.ref, self.column.column): column}
         values = column if self._compiled is None else self._compiled(given, len(times), Issues())
@@ -139,7 +135,8 @@ class Buckets:
         self.due: Ints = np.zeros(0, np.int64)
 
     def due_of(self, groups: Ints) -> Ints:
-        """Of rows of encoded grouping values: the earliest of their buckets, for a combination lies in all of them."""
+        """When groups are due, given by their encoded grouping values: at the earliest end, for a combination lies in
+        all buckets of its group."""
         found = []
         for ends in self.ends:
             at = ends.bucket.at
@@ -149,7 +146,7 @@ class Buckets:
         return earliest
 
     def enter(self, codes: Ints, groups: Ints, clock: Ints) -> None:
-        """Groups that something was added to, and when; `groups` are the encoded values of all groups by code."""
+        """Groups to which rows were added, and when; `groups` are the encoded values of all groups by code."""
         self.open, self.due = grown(self.open, len(groups)), grown(self.due, len(groups))
         if self.gap is not None:
             # Rows come in the order of time: the last one of a group decides.
@@ -167,7 +164,7 @@ class Buckets:
         due = self.due[codes]
         later = due > frontier
         if later.any():
-            # Sessions that went on after they were put into the queue.
+            # Sessions to which rows came after they were put into the queue.
             self.queue.push(due[later], codes[later])
             codes, due = codes[~later], due[~later]
         order = np.argsort(due, kind="stable")

@@ -1,8 +1,8 @@
 """The changelog of one query: which groups have another value than the one last emitted.
 
-Answer   `Emitted.put` notes the outputs of groups and tells which differ from the last ones. `change_table` makes the
-         rows to emit: `+` for a new or changed value, `-` (with grouping columns only) for a group that is gone.
-State    Per group: whether the reader's table has a row for it, and the encoded values of the outputs last emitted.
+Answer   `Emitted.put` compares the outputs of groups with those emitted last, and remembers them. `change_table` makes
+         the rows to emit: `+` for a new or changed value, `-` (with grouping columns only) for a group that is gone.
+State    Per group: whether it is in the answer that was emitted, and the encoded values of its outputs there.
 """
 
 from __future__ import annotations
@@ -27,32 +27,17 @@ class Emitted:
         self.valid = np.zeros((0, outputs), np.bool_)
 
     def reserve(self, groups: int) -> None:
-        self.present, self.encoded, self.valid = (
-            grown(self.present, groups),
-            grown(self.encoded, groups),
-            grown(self.valid, groups),
-        )
+        for name in ("present", "encoded", "valid"):
+            setattr(self, name, grown(getattr(self, name), groups))
 
-    def put(self, codes: Ints, columns: list[pa.Array], kinds: list[DataType], encoder: ValueEncoder) -> Mask:
-        """Note the outputs of groups in the answer; True where they differ from the result before."""
-        changed = ~self.present[codes]
-        for at, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-            new, valid = encoder.encode(column, kind)
-            there = valid if len(valid) else np.ones(len(codes), np.bool_)
-            changed |= (self.encoded[codes, at] != new) | (self.valid[codes, at] != there)
-            self.encoded[codes, at] = new
-            self.valid[codes, at] = there
-        self.present[codes] = True
-        return changed
-
-    def put_rows(
+    def put(
         self, codes: Ints, stays: Mask, columns: list[pa.Array], kinds: list[DataType], encoder: ValueEncoder
     ) -> tuple[Mask, Mask]:
-        """Note the outputs of groups at several instants. Returns where a group was in the answer before, and where it
-        is in the answer with another result.
+        """Remember the outputs of groups at one instant or several. Returns which groups were in the answer before, and
+        which are in it with another result.
 
-        Row r is of group `codes[r]`, in the order of instants. `columns` are the outputs of the rows whose group is in
-        the answer.
+        Row r is of group `codes[r]`, in the order of instants. `columns` are the outputs of the rows whose group stays
+        in the answer.
         """
         was_there: Mask = history.note_presence(codes, stays, self.present)
         changed = stays & ~was_there
@@ -66,7 +51,7 @@ class Emitted:
 
 
 def change_table(schema: pa.Schema, columns: list[pa.Array], gone: Mask, stamps: Ints) -> pa.Table:
-    """Rows of a changelog, with the outputs of all; `gone` marks the rows of groups that are gone."""
+    """Rows of a changelog, with the outputs of all; `gone` flags the rows of groups that are gone."""
     rows = len(stamps)
     letters = np.where(gone, np.uint8(ord("-")), np.uint8(ord("+")))
     operations = [None, pa.py_buffer(np.arange(rows + 1, dtype=np.int32)), pa.py_buffer(letters)]

@@ -1,4 +1,4 @@
-"""What an aggregate query computes, taken apart: grouping expressions, arguments, aggregates, and outputs over those.
+"""The parts of an aggregate query: grouping expressions, arguments, aggregates, and outputs over those.
 
 Answer   `AggregateConfig` is what a query selects, groups by and requires; `layout` finds the distinct arguments and
          aggregates in it and rewrites outputs and HAVING to read one column per grouping expression (`key.i`) and one
@@ -20,12 +20,8 @@ from eddyline.model.query import Emit, OutputColumn
 from eddyline.operators.aggregate.buckets import Bucket
 
 #: Functions whose state is not made of sums.
-_FAMILIES = {name: name for name in ("count", "min", "max", "approx_count_distinct", "approx_quantile")} | {
-    "arg_min": "min",
-    "arg_max": "min",
-    "string_agg": "collected",
-    "array_agg": "collected",
-}
+_FAMILIES = {name: name for name in ("count", "min", "max", "approx_count_distinct", "approx_quantile")}
+_FAMILIES |= {"arg_min": "min", "arg_max": "min", "string_agg": "collected", "array_agg": "collected"}
 KEY = "key"
 AGGREGATE = "aggregate"
 
@@ -124,12 +120,8 @@ class _Reader:
             self.layout.arguments.append(arg)
         argument = self.layout.arguments.index(arg)
         for number, family in enumerate(self.layout.families):
-            if (family.name, family.argument, family.distinct, family.aggregate.parameter) == (
-                name,
-                argument,
-                distinct,
-                e.parameter,
-            ):
+            shared = (family.name, family.argument, family.distinct, family.aggregate.parameter)
+            if shared == (name, argument, distinct, e.parameter):
                 self.layout.families[number] = replace(family, squares=family.squares or e.function == "stddev")
                 return number
         self.layout.families.append(Family(name, argument, distinct, e, e.function == "stddev"))

@@ -1,11 +1,11 @@
-"""What live combinations bring to their groups, held until they leave.
+"""Contributions: the values that live combinations add to their groups, held until they leave.
 
 Answer   `Batch` is a block of combinations as encoded values: group, arguments, when each leaves. `Contributions.add`
-         gives each a slot and puts it into the expiry queues; `leaving` gives the slots of those whose time has come,
-         each once; `drop` makes the slots free.
-State    Per slot the group's code and the encoded values of the arguments. A combination under several windows waits in
-         several queues and leaves with the first: its tickets in the others are stale, which the slot's generation
-         shows. For snapshots contributions are sealed into blocks, each written once: later only their names are.
+         gives each a slot and puts it into the expiry queues. `leaving` gives the slots of those whose keys lie below
+         the limits, each once. `drop` makes the slots free.
+State    Per slot the group's code and the encoded values of the arguments. A combination under several windows has a
+         ticket in several queues and leaves by the first; then its other tickets are stale, for the slot has another
+         generation. Checkpoints write contributions in sealed blocks: the content of each once, later its name only.
 Limits   A queue holds at most about as many stale tickets as live ones.
 """
 
@@ -22,6 +22,7 @@ from eddyline.operators.aggregate.accumulators.groups import mask_of
 from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Array, Ints
+from eddyline.state.runs import run_begins
 
 #: The first size of arrays that double as rows come.
 _SMALLEST = 1024
@@ -86,7 +87,7 @@ class Batch(EncodedRows):
 
 @dataclass(frozen=True, slots=True)
 class ContributionBlock:
-    """Contributions that are written down together; `rows` is how many they were then."""
+    """Contributions that are written together; `rows` is their number when they were written."""
 
     number: int
     name: str
@@ -95,7 +96,7 @@ class ContributionBlock:
 
 class Contributions:
     def __init__(self, arguments: int, queues: int, named: int = 0) -> None:
-        """What leaves by the last `named` queues is named."""
+        """From the last `named` queues contributions leave by name."""
         self.named = named
         self.queues = [ExpiryQueue() if at < queues - named else NamedQueue() for at in range(queues)]
         self.codes: Ints = np.zeros(_SMALLEST, np.int64)
@@ -139,7 +140,7 @@ class Contributions:
         return slots
 
     def leaving(self, limits: Sequence[Limit]) -> Ints:
-        """Slots of the contributions with a key below its queue's limit; they leave the queues."""
+        """Slots of the contributions with a key below their queue's limit; their tickets leave the queues."""
         found = [queue.pop(limit) for queue, limit in zip(self.queues, limits, strict=True)]
         if len(found) == 1:
             return found[0] & _SLOT
@@ -147,17 +148,15 @@ class Contributions:
         return tickets[self.is_live(tickets)] & _SLOT
 
     def leaving_at(self, limits: Sequence[Limit], instants: Sequence[Callable[[Ints], Ints]]) -> tuple[Ints, Ints]:
-        """As `leaving`, with the instants at which they do, in that order; per queue, a function from keys to
-        instants."""
+        """As `leaving`, also the instants at which they leave, in that order; `instants` has per queue a function from
+        keys to instants."""
         pairs = [queue.pop_pairs(limit) for queue, limit in zip(self.queues, limits, strict=True)]
         tickets = np.concatenate([found for _, found in pairs])
         when = np.concatenate([instant(keys) for instant, (keys, _) in zip(instants, pairs, strict=True)])
         if len(pairs) > 1:
             order = np.lexsort((when, tickets))
             tickets, when = tickets[order], when[order]
-            first = np.ones(len(tickets), np.bool_)
-            first[1:] = tickets[1:] != tickets[:-1]
-            first &= self.is_live(tickets)
+            first = run_begins(tickets) & self.is_live(tickets)
             tickets, when = tickets[first], when[first]
         order = np.argsort(when, kind="stable")
         return tickets[order] & _SLOT, when[order]
@@ -190,19 +189,16 @@ class Contributions:
         free[: len(fresh)] = fresh
         free[len(fresh) : len(fresh) + self.free_count] = self.free[: self.free_count]
         self.free, self.free_count = free, self.free_count + len(fresh)
-        self.codes, self.generation, self.block = (
-            grown(self.codes, size),
-            grown(self.generation, size),
-            grown(self.block, size),
-        )
+        for name in ("codes", "generation", "block"):
+            setattr(self, name, grown(getattr(self, name), size))
         self.encoded = [grown(w, size) for w in self.encoded]
         self.valid = [grown(v, size) if len(v) else v for v in self.valid]
 
     # -- sealed blocks
 
     def seal(self, run: str) -> list[ContributionBlock]:
-        """Name every live contribution's block: what has come since the last time is a new one, blocks that are mostly
-        dead or small are written anew with it."""
+        """The blocks of all live contributions. Contributions since the last call are a new block; blocks of which most
+        are dead, and small ones where there are many, become part of it."""
         live = self.live()
         if self.named:
             # Named rows leave one by one: no limit tells which rows of a block have left since it was written.
@@ -239,7 +235,7 @@ class Contributions:
         return found
 
     def restore(self, block: ContributionBlock, slots: Ints) -> None:
-        """A block that was read again and added."""
+        """A block was read from a checkpoint and its contributions were added at these slots."""
         self.sealed[block.number] = block
         self.block[slots] = block.number
         self.last_block = max(self.last_block, block.number)

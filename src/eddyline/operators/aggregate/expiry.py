@@ -1,12 +1,12 @@
-"""Contributions by when they leave: sorted runs, of which there are few.
+"""Queues of contributions by when they leave: a few sorted runs.
 
-Answer   `push` takes (when, ticket) pairs in any order; `pop` hands out the tickets of all whose time has come. Each
-         pair is sorted, merged and handed out once: amortised the logarithm of the queue, and constant where pairs come
-         in order, as they do for one stream.
+Answer   `push` takes (key, ticket) pairs in any order; a key is when the ticket leaves. `pop` takes out the tickets of
+         all keys below a limit. The cost per pair is amortised the logarithm of the queue, and constant where pairs
+         come in order, as they do for one stream.
 
              run  |======================|        run  |=======|      run  |==|       each at most half the one before
 
-State    Runs of ascending keys; what has been handed out is skipped.
+State    Runs of ascending keys, each with the place of its first pair that is still there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from eddyline.kernels.order import ascends, merge_order, pick
-from eddyline.state.columns import Ints
+from eddyline.state.columns import Ints, joined_pairs
+from eddyline.state.runs import places_within
 
 #: The first size of arrays that double as rows come.
 _SMALLEST = 1024
@@ -54,7 +55,7 @@ class Run:
         return self.keys[self.first : self.end], self.tickets[self.first : self.end]
 
 
-#: What has left: keys below one, or, of named pairs, the keys themselves, ascending.
+#: Which pairs leave: those with keys below a number, or, in a `NamedQueue`, those with these keys, which ascend.
 Limit = int | Ints
 
 
@@ -99,11 +100,8 @@ class ExpiryQueue:
             if cut:
                 found.append((keys[:cut], tickets[:cut]))
                 run.first += cut
-        if not found:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        taken = np.concatenate([keys for keys, _ in found]), np.concatenate([tickets for _, tickets in found])
         self.runs = [run for run in self.runs if len(run)]
-        return taken
+        return joined_pairs(found)
 
     def keep(self, wanted: Callable[[Ints], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> None:
         """Keep only the pairs whose tickets are wanted."""
@@ -113,28 +111,21 @@ class ExpiryQueue:
         self.push(keys[here], tickets[here])
 
     def pairs(self) -> tuple[Ints, Ints]:
-        """Everything, in no order."""
-        if not self.runs:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate([run.pairs()[0] for run in self.runs]), np.concatenate(
-            [run.pairs()[1] for run in self.runs]
-        )
+        """All pairs, in no order."""
+        return joined_pairs([run.pairs() for run in self.runs])
 
 
 class NamedQueue(ExpiryQueue):
-    """Pairs whose keys are names: they leave when their names are given. What has left stays until `keep` is called."""
+    """Pairs whose keys are names: they leave when their names are given. The queue holds them until `keep` is called."""
 
     def pop_pairs(self, limit: Limit) -> tuple[Ints, Ints]:
         """The pairs with some of these names."""
         assert not isinstance(limit, int)
-        found, tickets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        found = []
         for run in self.runs if len(limit) else ():
-            keys, held = run.pairs()
-            first, last = np.searchsorted(keys, limit), np.searchsorted(keys, limit, side="right")
-            sizes = last - first
-            total = int(sizes.sum())
-            if total:
-                at = np.arange(total) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
-                found.append(keys[at])
-                tickets.append(held[at])
-        return np.concatenate(found), np.concatenate(tickets)
+            keys, tickets = run.pairs()
+            first = np.searchsorted(keys, limit)
+            sizes = np.searchsorted(keys, limit, side="right") - first
+            at = np.repeat(first, sizes) + places_within(sizes)
+            found.append((keys[at], tickets[at]))
+        return joined_pairs(found)

@@ -1,17 +1,16 @@
-"""Members that count while conditions hold: combinations of outer joins, each live while its rows are in their windows
-and certain questions have certain answers.
+"""Members: combinations of outer joins that count while their rows are in their windows and conditions hold on whether
+these rows have partners.
 
-Answer   `Guarded.step` moves members to later instants: some come, some end, and the answers of questions change. It
-         gives the members that begin to count and those that cease to, each at its instant; a member may begin again.
-         `PartnerAnswers.step` turns members that are partners of rows into changes of answers: whether a row has any
-         partner.
+Answer   `Guarded.step` moves members to later instants: members come and end, and answers of questions change (does
+         this row have a partner?). It gives the members that begin to count and those that cease to, each at its
+         instant; a member may begin again. `PartnerAnswers.step` counts partners, which are members too, and gives the
+         answers that change.
 
              partners ─► begin, cease ─► count per (question, row) ─► answers that change ─┐
              results ──────────────────────────────────────────────────────────────────────┴─► begin, cease ─► aggregate
 
-State    Members until they end, with how many of their conditions do not hold; the rows that have partners.
-Limits   Instants ascend from step to step. At one instant only the last state counts: what begins and ceases at one
-         instant does neither.
+State    Members until they end, each with the number of its conditions that do not hold; the rows that have partners.
+Limits   Instants ascend from step to step. A member that begins and ceases at the same instant does neither.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ from eddyline.operators.aggregate.contributions import Contributions, EncodedRow
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, encoded_arrays, encoded_columns, numbered
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
+from eddyline.state.runs import places_within, run_begins
 
 _NONE: Ints = np.empty(0, np.int64)
-#: More than conditions can be: a member that has ended counts no more.
+#: Larger than any number of conditions: added to the failed conditions of a member that has ended.
 _ENDED = 1 << 20
 #: The end of a member that no window ends.
 LASTING = 1 << 62
@@ -76,7 +76,7 @@ class Changes:
 
 @dataclass(slots=True)
 class CountedMoves:
-    """What begins and ceases to count: slots, names, and instants, both in the order of instants."""
+    """Members that begin and that cease to count: slots, names and instants, in the order of instants."""
 
     begun: Ints
     begun_names: Ints
@@ -93,9 +93,10 @@ class Guarded:
         """`pushed` are the columns of rows that later rows may push out."""
         self.kinds = [list(kind) for kind in kinds]
         self.pushed = list(pushed)
-        self.asked = sorted({(c.question, c.column) for kind in kinds for c in kind})
+        #: The (question, column) pairs of all conditions.
+        self.questions = sorted({(c.question, c.column) for kind in kinds for c in kind})
         self.columns = columns
-        named = len(self.pushed) + len(self.asked)
+        named = len(self.pushed) + len(self.questions)
         self.members = Contributions(encoded + columns, 1 + named, named)
         #: Per slot: how many conditions do not hold, and the name under which the member counts, or -1.
         self.wrong: Ints = np.zeros(0, np.int64)
@@ -108,7 +109,7 @@ class Guarded:
         """Members that come with the next step, each at its instant; `answers` are those before that step."""
         leaving = [members.ends, *(members.rows[:, column] for column in self.pushed)]
         wrong = np.ones(len(members), np.int64)
-        for question, column in self.asked:
+        for question, column in self.questions:
             row = members.rows[:, column].copy()
             wanted = self._wanted(question, column)[members.kind]
             row[wanted < 0] = NO_ROW
@@ -151,41 +152,33 @@ class Guarded:
         for at, (names, times) in enumerate(pushed):
             keys, tickets = held.queues[1 + at].pop_pairs(names)
             note(tickets, instant(times[np.searchsorted(names, keys)]), np.full(len(keys), _ENDED, np.int64))
-        for at, (question, column) in enumerate(self.asked):
+        for at, (question, column) in enumerate(self.questions):
             mine = np.flatnonzero(changes.question == question)
             order = mine[np.argsort(changes.row[mine], kind="stable")]
-            rows = changes.row[order]
-            # A row may change its answer several times: every change is met with all members of the row.
-            distinct, first, sizes = np.unique(rows, return_index=True, return_counts=True)
+            # The answer for a row may change several times: every change applies to all members of the row.
+            distinct, first, sizes = np.unique(changes.row[order], return_index=True, return_counts=True)
             keys, tickets = held.queues[1 + len(self.pushed) + at].pop_pairs(distinct)
             place = np.searchsorted(distinct, keys)
-            spread = np.repeat(np.arange(len(keys)), sizes[place])
-            offsets = np.arange(len(spread)) - np.repeat(np.cumsum(sizes[place]) - sizes[place], sizes[place])
-            change = order[first[place][spread] + offsets]
-            kinds = held.codes[tickets & 0xFFFFFFFF][spread]
-            sign = np.where(self._wanted(question, column)[kinds] == 1, -1, 1)
-            note(tickets[spread], changes.when[change], changes.by[change] * sign)
+            times = sizes[place]
+            change = order[np.repeat(first[place], times) + places_within(times)]
+            tickets = np.repeat(tickets, times)
+            sign = np.where(self._wanted(question, column)[held.codes[tickets & 0xFFFFFFFF]] == 1, -1, 1)
+            note(tickets, changes.when[change], changes.by[change] * sign)
         return self._moved(np.concatenate(slots), np.concatenate(whens), np.concatenate(amounts))
 
     def _moved(self, slots: Ints, whens: Ints, amounts: Ints) -> CountedMoves:
         if not len(slots):
             return CountedMoves(*(_NONE,) * 6)
-        order = np.lexsort((whens, slots))
-        slots, whens, amounts = slots[order], whens[order], amounts[order]
-        begins = np.flatnonzero(np.append(True, (slots[1:] != slots[:-1]) | (whens[1:] != whens[:-1])))
-        sums = np.add.reduceat(amounts, begins)
-        slots, whens = slots[begins], whens[begins]
-        firsts = np.append(True, slots[1:] != slots[:-1])
-        total = np.cumsum(sums)
-        offset = np.repeat((total - sums)[firsts], np.diff(np.append(np.flatnonzero(firsts), len(slots))))
-        wrong = self.wrong[slots] + total - offset
+        chosen, _, added, firsts = _running_sums(slots, whens, amounts)
+        slots, whens = slots[chosen], whens[chosen]
+        wrong = self.wrong[slots] + added
         counts = wrong == 0
         before = np.append(False, counts[:-1])
         before[firsts] = self.name[slots[firsts]] >= 0
         changed = np.flatnonzero(counts != before)
         names = np.where(counts[changed], self.serial + np.cumsum(counts[changed]) - 1, self.name[slots[changed]])
         self.serial += int(counts[changed].sum())
-        # Of one member beginnings and ends take turns: an end has the name of the beginning before it.
+        # A member begins and ceases in turn: where it ceases, it has the name with which it began.
         follows = np.append(False, slots[changed][1:] == slots[changed][:-1]) & ~counts[changed]
         names[follows] = names[np.flatnonzero(follows) - 1]
         lasts = np.append(firsts[1:], True)
@@ -203,7 +196,7 @@ class Guarded:
     _ended: Ints = _NONE
 
     def forget(self) -> None:
-        """Members that have ended, after what they were has been read."""
+        """Drop the members that have ended; the caller has read their values."""
         if len(self._ended):
             self.members.drop(self._ended)
             self._ended = _NONE
@@ -225,6 +218,23 @@ class Guarded:
         self.serial = serial
 
 
+def _running_sums(keys: Ints, when: Ints, amounts: Ints) -> tuple[Ints, Ints, Ints, Mask]:
+    """Amounts summed up per key and instant, in the order of keys and, for a key, of instants.
+
+    Returns:
+        The place of one row of each (key, instant), the sum of its amounts, the sum of the key's amounts up to it, and
+        whether it is the first of its key.
+    """
+    order = np.lexsort((when, keys))
+    begins = np.flatnonzero(run_begins(keys[order], when[order]))
+    sums = np.add.reduceat(amounts[order], begins)
+    chosen = order[begins]
+    firsts = run_begins(keys[chosen])
+    total = np.cumsum(sums)
+    before = np.repeat((total - sums)[firsts], np.diff(np.append(np.flatnonzero(firsts), len(chosen))))
+    return chosen, sums, total - before, firsts
+
+
 class PartnerAnswers:
     """Which rows have partners, by question."""
 
@@ -243,15 +253,9 @@ class PartnerAnswers:
             return Changes.none()
         codes = self._rows.codes(np.stack((question, row), axis=1))
         self._counts = grown(self._counts, self._rows.capacity)
-        order = np.lexsort((when, codes))
-        codes, when, by, question, row = codes[order], when[order], by[order], question[order], row[order]
-        begins = np.flatnonzero(np.append(True, (codes[1:] != codes[:-1]) | (when[1:] != when[:-1])))
-        sums = np.add.reduceat(by, begins)
-        codes, when, question, row = codes[begins], when[begins], question[begins], row[begins]
-        firsts = np.append(True, codes[1:] != codes[:-1])
-        total = np.cumsum(sums)
-        offset = np.repeat((total - sums)[firsts], np.diff(np.append(np.flatnonzero(firsts), len(codes))))
-        after = self._counts[codes] + total - offset
+        chosen, sums, added, firsts = _running_sums(codes, when, by)
+        codes, when, question, row = codes[chosen], when[chosen], question[chosen], row[chosen]
+        after = self._counts[codes] + added
         before = after - sums
         lasts = np.append(firsts[1:], True)
         self._counts[codes[lasts]] = after[lasts]
@@ -260,8 +264,8 @@ class PartnerAnswers:
         return Changes(question[chosen], row[chosen], np.where(after[chosen] > 0, 1, -1), when[chosen])
 
     def saved(self) -> pa.Table:
-        codes = self._rows.live()
-        return as_table({"code": codes, "key": self._rows.keys[codes], "count": self._counts[codes]})
+        held = self._rows.saved()
+        return as_table(held | {"count": self._counts[held["code"]]})
 
     def restore(self, table: pa.Table) -> None:
         arrays = arrays_of(table)

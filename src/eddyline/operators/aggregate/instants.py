@@ -1,16 +1,15 @@
 """EMIT EVERY: the changes of all instants of an epoch, computed together.
 
-Answer   `changes_at` takes in the combinations that come, takes out those that leave, each at its instant, and gives
-         the changelog of all instants as one table. It is the table that entering, leaving and emitting at one instant
-         after the other would give.
+Answer   `changes_at` adds the combinations that come and removes those that leave, each at its instant, and gives the
+         changelog of all instants as one table. One step per instant would give the same rows.
 
              (group, instant) rows ─► aggregates of all rows at once ─► HAVING, outputs
 
              ─► compared with the group's row before
 
-State    The aggregation's; it moves to the last instant.
-Limits   Instants ascend, and nothing leaves before it has come. Groups that are gone keep their codes until the last
-         instant.
+State    None; the aggregation has the state of the last instant afterwards.
+Limits   Instants ascend, and no combination leaves before it has come. Groups that are gone keep their codes until the
+         last instant.
 """
 
 from __future__ import annotations
@@ -22,23 +21,25 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.kernels.groups import history
+from eddyline.kernels.order import merge_order, pick
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
 from eddyline.operators.aggregate.accumulators.encoding import ALL
-from eddyline.operators.aggregate.accumulators.following import Flow, GroupInstants, Values, follow
+from eddyline.operators.aggregate.accumulators.following import Flow, LiveValues, Move, follow
 from eddyline.operators.aggregate.aggregation import Aggregation, GroupView, plain_limits
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.expiry import Limit
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
+from eddyline.state.runs import run_begins
 
 _NONE: Ints = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
 class DueInstants:
-    """When things happen: per queue, keys below `limits`, or with these names, have left, and `instants` gives when
-    each of them does."""
+    """Which combinations leave, and when: per queue a limit or names, and a function from the keys that leave to the
+    instants at which they do."""
 
     limits: list[Limit]
     instants: list[Callable[[Ints], Ints]]
@@ -47,39 +48,32 @@ class DueInstants:
 def changes_at(
     aggregation: Aggregation, batch: Batch, when: Ints, due: DueInstants, opening: int | None, issues: Issues
 ) -> pa.Table | None:
-    """`when` are the instants of the batch's combinations, ascending; at `opening` something is emitted in any case."""
+    """`when` are the instants of the batch's combinations, ascending; at `opening` there may be changes without them."""
     codes, slots = aggregation.place(batch)
     leaving, left_when = _leaving(aggregation, due)
-    instants = history.merged_instants(when, left_when)
+    instants = _merged(when, left_when)
     if opening is not None:
-        instants = history.merged_instants(np.array([opening]), instants)
+        instants = _merged(np.array([opening]), instants)
     if not len(instants):
         return None
-    came_ends, left_ends = (
-        np.searchsorted(when, instants, side="right"),
-        np.searchsorted(left_when, instants, side="right"),
-    )
+    came_ends = np.searchsorted(when, instants, side="right")
+    left_ends = np.searchsorted(left_when, instants, side="right")
     held = aggregation.contributions
     left_codes = _NONE if held is None else held.codes[leaving]
     latest = np.full(aggregation.capacity, -1, np.int64)
-    rows = GroupInstants(
-        *history.touched_rows(aggregation.touched.take(), codes, came_ends, left_codes, left_ends, latest)
-    )
-    coming, all_leaving = (
-        history.ContributionMoves(codes, codes, ALL, came_ends),
-        history.ContributionMoves(left_codes, left_codes, ALL, left_ends),
-    )
-    totals = history.follow_counts(aggregation.totals, coming, all_leaving, rows.instants)
+    touched = aggregation.touched.take()
+    rows = history.Instants(*history.touched_rows(touched, codes, came_ends, left_codes, left_ends, latest))
+    coming = history.ContributionMoves(codes, codes, ALL, came_ends)
+    going = history.ContributionMoves(left_codes, left_codes, ALL, left_ends)
+    totals = history.follow_counts(aggregation.totals, coming, going, rows)
     kept: list[Accumulator] = []
     for family, accumulator in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
         at = family.argument
         came = Flow(codes, slots, batch.encoded[at], batch.valid[at], came_ends)
-        encoded = _NONE if held is None else held.encoded[at]
-        left = Flow(
-            left_codes, leaving, encoded[leaving], ALL if held is None else held.valid_at(at, leaving), left_ends
-        )
+        encoded, valid = (_NONE, ALL) if held is None else (held.encoded[at], held.valid_at(at, leaving))
+        left = Flow(left_codes, leaving, encoded[leaving], valid, left_ends)
         live = None if held is None else _live(aggregation, at, came, left)
-        kept.append(follow(accumulator, came, left, rows, encoded, aggregation.capacity, live))
+        kept.append(follow(accumulator, Move(came, left, rows, encoded, aggregation.capacity, live)))
     if held is not None:
         held.drop(leaving)
     table = _changelog(aggregation, rows, totals, kept, instants, issues)
@@ -88,38 +82,40 @@ def changes_at(
     return table
 
 
+def _merged(a: Ints, b: Ints) -> Ints:
+    """The instants of two ascending arrays, each once, ascending."""
+    both: Ints = pick(a, b, merge_order(a, b))
+    return both[run_begins(both)]
+
+
 def _leaving(aggregation: Aggregation, due: DueInstants) -> tuple[Ints, Ints]:
-    """The slots of what leaves, in the order of the instants at which it does."""
+    """The slots of the combinations that leave, and the instants at which they do, in that order."""
     if aggregation.contributions is None:
         return _NONE, _NONE
     aggregation.limits = plain_limits(due.limits)
     return aggregation.contributions.leaving_at(due.limits, due.instants)
 
 
-def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> Callable[[int], Values]:
-    """The live values of an argument at an instant, where all that comes is held and nothing that leaves is dropped
-    yet."""
+def _live(aggregation: Aggregation, argument: int, came: Flow, left: Flow) -> LiveValues:
+    """The live values of an argument at an instant; the aggregation holds all contributions that come and leave."""
     held = aggregation.contributions
     assert held is not None
 
-    def at(instant: int) -> Values:
-        def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
-            here = np.zeros(held.capacity, np.bool_)
-            here[held.live()] = True
-            here[came.slots[came.ends[instant] :]] = False
-            here[left.slots[: left.ends[instant]]] = False
-            slots = np.flatnonzero(here)
-            slots = slots[wanted[held.codes[slots]]]
-            return held.codes[slots], held.encoded[argument][slots], held.valid_at(argument, slots)
+    def values(instant: int, wanted: Mask) -> tuple[Ints, Ints, Mask]:
+        here = np.zeros(held.capacity, np.bool_)
+        here[held.live()] = True
+        here[came.slots[came.ends[instant] :]] = False
+        here[left.slots[: left.ends[instant]]] = False
+        slots = np.flatnonzero(here)
+        slots = slots[wanted[held.codes[slots]]]
+        return held.codes[slots], held.encoded[argument][slots], held.valid_at(argument, slots)
 
-        return values
-
-    return at
+    return values
 
 
 def _changelog(
     aggregation: Aggregation,
-    rows: GroupInstants,
+    rows: history.Instants,
     totals: Ints,
     kept: Sequence[Accumulator],
     instants: Ints,
@@ -128,17 +124,16 @@ def _changelog(
     """The rows whose groups have another value than before."""
     alive = totals > 0 if aggregation.groups is not None else np.ones(len(totals), np.bool_)
     stays, outputs = aggregation.outputs(GroupView(rows.codes, np.arange(len(rows.codes)), totals, kept), alive, issues)
-    was_there, changed = aggregation.emitted.put_rows(
-        rows.codes, stays, outputs, [e.type for e in aggregation.computed], aggregation.encoder
-    )
+    kinds = [e.type for e in aggregation.computed]
+    was_there, changed = aggregation.emitted.put(rows.codes, stays, outputs, kinds, aggregation.encoder)
     gone = was_there & ~stays
     chosen = np.flatnonzero(gone | changed)
     if not len(chosen):
         return None
-    moment = np.repeat(np.arange(len(instants)), np.diff(rows.ends, prepend=0))
+    instant_of = np.repeat(np.arange(len(instants)), np.diff(rows.ends, prepend=0))
     # At each instant the groups that are gone come first.
-    chosen = chosen[np.argsort(2 * moment[chosen] + changed[chosen], kind="stable")]
+    chosen = chosen[np.argsort(2 * instant_of[chosen] + changed[chosen], kind="stable")]
     if not changed.all():
         taken = pa.array((np.cumsum(stays) - 1)[chosen], mask=gone[chosen])
         outputs = [output.take(taken) for output in outputs]
-    return aggregation.table(rows.codes[chosen], outputs, gone[chosen], instants[moment[chosen]])
+    return aggregation.table(rows.codes[chosen], outputs, gone[chosen], instants[instant_of[chosen]])

@@ -1,10 +1,10 @@
-"""An aggregation written down, and opened again: tables of encoded values.
+"""The state of an aggregation as tables of encoded values, and back.
 
-Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and what was emitted,
-         combinations that wait, and, where nothing ever leaves, distinct values. `block_table` gives a sealed block of
+Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and emitted results,
+         combinations that wait, and distinct values where nothing ever leaves. `block_table` gives a sealed block of
          contributions, which is written once. `load_state` and then `load_block` bring a fresh aggregation of the same
          query to exactly that state.
-Limits   Heaps and counts of distinct values that can leave are not written: they are built from the contributions.
+Limits   Heaps, and counts of distinct values that can leave, are not in the tables: the contributions give them again.
 """
 
 from __future__ import annotations
@@ -14,55 +14,43 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from eddyline.operators.aggregate import tables
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, Extreme
 from eddyline.operators.aggregate.aggregation import Aggregation
 from eddyline.operators.aggregate.contributions import Batch, ContributionBlock, Contributions
-from eddyline.operators.aggregate.tables import (
-    Arrays,
-    arrays_of,
-    as_table,
-    bytes_table,
-    encoded_arrays,
-    encoded_columns,
-    numbered,
-    restore_bytes,
-)
 
 
 def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
-    tables = {
-        "bytes": bytes_table(aggregation.encoder),
-        "groups": _groups(aggregation),
-    }
+    saved = {"bytes": tables.bytes_table(aggregation.encoder), "groups": _groups(aggregation)}
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
-            entries = kept.values.live()
-            tables[f"distinct-{at}"] = as_table(
-                {"code": entries, "key": kept.values.keys[entries], "count": kept.counts[entries]}
-            )
-    tables["waiting"] = waiting_table(waiting, {"clock": "clock", "groups": "groups"})
-    return tables
+            values = kept.values.saved()
+            saved[f"distinct-{at}"] = tables.as_table(values | {"count": kept.counts[values["code"]]})
+    saved["waiting"] = waiting_table(waiting, {"clock": "clock", "groups": "groups"})
+    return saved
 
 
 def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> list[Batch]:
     """The reverse; returns the combinations that wait."""
-    restore_bytes(aggregation.encoder, read("bytes"))
-    _load_groups(aggregation, arrays_of(read("groups")))
+    tables.restore_bytes(aggregation.encoder, read("bytes"))
+    _load_groups(aggregation, tables.arrays_of(read("groups")))
     for at, kept in enumerate(aggregation.accumulators):
         if isinstance(kept, Distinct) and kept.lasting:
-            values = arrays_of(read(f"distinct-{at}"))
+            values = tables.arrays_of(read(f"distinct-{at}"))
             kept.values.restore(values["code"], values["key"])
             kept.counts = np.zeros(kept.values.capacity, np.int64)
             kept.counts[values["code"]] = values["count"]
-    arrays = arrays_of(read("waiting"))
+    arrays = tables.arrays_of(read("waiting"))
     if not len(arrays["clock"]):
         return []
-    return [Batch(arrays["clock"], arrays["groups"], *encoded_columns(arrays), numbered(arrays, "leaving"))]
+    return [
+        Batch(arrays["clock"], arrays["groups"], *tables.encoded_columns(arrays), tables.numbered(arrays, "leaving"))
+    ]
 
 
 def _groups(aggregation: Aggregation) -> pa.Table:
     codes = np.zeros(1, np.int64) if aggregation.groups is None else aggregation.groups.live()
-    arrays: Arrays = {"code": codes, "total": aggregation.totals[codes]}
+    arrays: tables.Arrays = {"code": codes, "total": aggregation.totals[codes]}
     if aggregation.groups is not None:
         arrays["key"] = aggregation.groups.keys[codes]
     if aggregation.buckets is not None:
@@ -79,10 +67,10 @@ def _groups(aggregation: Aggregation) -> pa.Table:
     for at, kept in enumerate(aggregation.accumulators):
         inner = _inner(kept)
         arrays |= {f"state-{at}-{name}": getattr(inner, name)[codes] for name in inner.by_group}
-    return as_table(arrays)
+    return tables.as_table(arrays)
 
 
-def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
+def _load_groups(aggregation: Aggregation, arrays: tables.Arrays) -> None:
     codes = arrays["code"]
     if aggregation.groups is not None:
         aggregation.groups.restore(codes, arrays["key"])
@@ -105,22 +93,22 @@ def _load_groups(aggregation: Aggregation, arrays: Arrays) -> None:
 
 
 def block_table(held: Contributions, block: ContributionBlock) -> pa.Table:
-    """What is live of a block of contributions."""
+    """The live contributions of a block."""
     slots = held.of_block(block.number)
-    arrays: Arrays = {"code": held.codes[slots]}
+    arrays: tables.Arrays = {"code": held.codes[slots]}
     arrays |= {f"leaving-{at}": keys[slots] for at, keys in enumerate(held.keys())}
-    return as_table(arrays | encoded_arrays(held.encoded, held.valid, slots))
+    return tables.as_table(arrays | tables.encoded_arrays(held.encoded, held.valid, slots))
 
 
 def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Table, limits: Sequence[int]) -> None:
-    """Take in what is still live of a block: every key has reached the limit of its queue."""
+    """Add the contributions of a block that are still live: none of their keys lies below the limit of its queue."""
     held = aggregation.contributions
     assert held is not None
-    arrays = arrays_of(table)
-    leaving = numbered(arrays, "leaving")
+    arrays = tables.arrays_of(table)
+    leaving = tables.numbered(arrays, "leaving")
     live = np.logical_and.reduce([keys >= limit for keys, limit in zip(leaving, limits, strict=True)])
     codes = arrays["code"][live]
-    encoded, valid = encoded_columns(arrays, live)
+    encoded, valid = tables.encoded_columns(arrays, live)
     slots = held.add(codes, encoded, valid, [keys[live] for keys in leaving])
     held.restore(block, slots)
     for family, kept in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
@@ -134,12 +122,12 @@ def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Tab
 def waiting_table(waiting: Sequence[Batch], names: Mapping[str, str]) -> pa.Table:
     """Rows that wait; `names` has the fields that are plain arrays, by their names in the table."""
     if not waiting:
-        return as_table({"clock": np.empty(0, np.int64)})
+        return tables.as_table({"clock": np.empty(0, np.int64)})
     rows = type(waiting[0]).joined(waiting)
     valid = [there if len(there) else np.ones(len(rows), np.bool_) for there in rows.valid]
-    arrays: Arrays = {name: getattr(rows, field) for name, field in names.items()}
+    arrays: tables.Arrays = {name: getattr(rows, field) for name, field in names.items()}
     arrays |= {f"leaving-{at}": keys for at, keys in enumerate(rows.leaving)}
-    return as_table(arrays | encoded_arrays(rows.encoded, valid))
+    return tables.as_table(arrays | tables.encoded_arrays(rows.encoded, valid))
 
 
 def _inner(kept: Accumulator) -> Accumulator:

@@ -1,4 +1,4 @@
-"""Named arrays as a table, and back: how state is written down and travels.
+"""Named arrays as a table, and back: the form of state in checkpoints and between shards.
 
 Answer   `as_table` makes one column of every array, `arrays_of` is the reverse. Two-dimensional arrays are columns
          `name#0`, `name#1`, … Encoded values and their validity are arrays `words-0`, `valid-0`, …; interned bytes are
@@ -15,6 +15,7 @@ import pyarrow as pa
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Array, Ints, string_buffers
+from eddyline.state.plain_arrays import bytes_array
 
 Arrays = dict[str, Array]
 
@@ -42,7 +43,7 @@ def arrays_of(table: pa.Table) -> Arrays:
 
 
 def encoded_arrays(encoded: Sequence[Ints], valid: Sequence[Mask], chosen: Ints | slice = slice(None)) -> Arrays:
-    """Columns of encoded values as they are written; ALL is not."""
+    """Columns of encoded values as a checkpoint has them; a validity that is ALL is left out."""
     arrays: Arrays = {f"words-{at}": values[chosen] for at, values in enumerate(encoded)}
     return arrays | {f"valid-{at}": there[chosen] for at, there in enumerate(valid) if len(there)}
 
@@ -62,8 +63,7 @@ def numbered(arrays: Arrays, name: str, chosen: Ints | Mask | slice = slice(None
 def bytes_table(encoder: ValueEncoder) -> pa.Table:
     """The interned bytes of an encoder, by id."""
     ids, offsets, data = encoder.saved()
-    packed = pa.Array.from_buffers(pa.large_binary(), len(ids), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    return pa.table({"id": pa.array(ids), "bytes": packed.cast(pa.binary())})
+    return pa.table({"id": pa.array(ids), "bytes": bytes_array(pa.binary(), offsets, data)})
 
 
 def restore_bytes(encoder: ValueEncoder, table: pa.Table) -> None:

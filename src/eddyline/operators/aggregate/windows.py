@@ -1,4 +1,4 @@
-"""Group windows at work: rows that belong to several windows, and sessions.
+"""Group windows: rows that belong to several windows, and sessions.
 
 Answer   `several` repeats the combinations of a batch, once per window that HOP or CUMULATE puts them into.
          `Sessions.assign` gives every combination the beginning of the session that it belongs to: combinations of one
@@ -24,6 +24,7 @@ from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.state.columns import Ints
+from eddyline.state.runs import places_within
 
 
 def several(batch: Batch, window: GroupWindow) -> Batch:
@@ -35,9 +36,8 @@ def several(batch: Batch, window: GroupWindow) -> Batch:
         # The windows of one beginning end at every step up to the span.
         ends = batch.groups[:, window.end]
         counts = (window.span - (ends - 1) % window.span - 1) // window.step + 1
-    row = np.repeat(np.arange(len(batch)), counts)
-    number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = batch.take(row)
+    number = places_within(counts)
+    found = batch.take(np.repeat(np.arange(len(batch)), counts))
     groups = found.groups
     if window.kind == "hop":
         for at in (window.start, window.end):
@@ -55,9 +55,10 @@ class Sessions:
         self.at = start
         self.others = [at for at in range(width) if at != start]
         self.keys = Dictionary(len(self.others))
-        self.starts: Ints = np.zeros(self.keys.capacity, np.int64)
-        self.lasts: Ints = np.zeros(self.keys.capacity, np.int64)
-        self.known = np.zeros(self.keys.capacity, np.bool_)
+        size = self.keys.capacity
+        self.starts: Ints = np.zeros(size, np.int64)
+        self.lasts: Ints = np.zeros(size, np.int64)
+        self.known = np.zeros(size, np.bool_)
 
     def assign(self, batch: Batch) -> None:
         """Replace the times of the rows by the beginnings of their sessions."""
@@ -80,15 +81,15 @@ class Sessions:
     # -- snapshots
 
     def saved(self) -> dict[str, Ints]:
-        codes = self.keys.live()
-        return {"code": codes, "key": self.keys.keys[codes], "start": self.starts[codes], "last": self.lasts[codes]}
+        held = self.keys.saved()
+        return held | {"start": self.starts[held["code"]], "last": self.lasts[held["code"]]}
 
     def restore(self, codes: Ints, keys: Ints, starts: Ints, lasts: Ints) -> None:
         self.keys.restore(codes, keys)
         self._reserve()
         self.known[codes], self.starts[codes], self.lasts[codes] = True, starts, lasts
 
-    def named(self, texts: Sequence[int]) -> list[Ints]:
-        """Encoded values of the grouping expressions in `texts` that sessions name."""
+    def used_ids(self, texts: Sequence[int]) -> list[Ints]:
+        """Encoded values that sessions have of the grouping expressions in `texts`."""
         live = self.keys.live()
         return [self.keys.keys[live, self.others.index(at)] for at in texts]

@@ -24,6 +24,7 @@ from eddyline.operators.aggregate.accumulators.groups import Dictionary
 from eddyline.operators.aggregate.tables import Arrays
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
+from eddyline.state.runs import places_within
 
 
 class Following:
@@ -42,7 +43,7 @@ class Following:
         self.known: Mask = np.zeros((0, width), np.bool_)
 
     def take(self, values: pa.Array, partition: list[pa.Array], otherwise: pa.Array | None) -> pa.Array:
-        """`otherwise` is what rows have without an earlier one."""
+        """`otherwise` are the values of rows without an earlier row."""
         if self.function == "last_value":
             return values
         rows = len(values)
@@ -53,11 +54,8 @@ class Following:
         there = valid if len(valid) else np.ones(rows, np.bool_)
         order = np.argsort(codes, kind="stable")
         runs = _Runs(codes[order])
-        moved = (
-            self._lag(encoded[order], there[order], runs)
-            if self.function == "lag"
-            else self._first(encoded[order], there[order], runs)
-        )
+        move = self._lag if self.function == "lag" else self._first
+        moved = move(encoded[order], there[order], runs)
         found: Ints = np.empty(rows, np.int64)
         found_valid: Mask = np.empty(rows, np.bool_)
         found_known: Mask = np.empty(rows, np.bool_)
@@ -110,20 +108,15 @@ class Following:
     def saved(self) -> Arrays:
         live = self.keys.live()
         held = {"before": self.before, "valid": self.valid, "known": self.known}
-        return {"code": live, "key": self.keys.keys[live]} | {
-            name: values[live] for name, values in held.items() if values.shape[1]
-        }
+        return {**self.keys.saved(), **{name: values[live] for name, values in held.items() if values.shape[1]}}
 
     def restore(self, arrays: Mapping[str, Ints]) -> None:
         codes = arrays["code"]
         self.keys.restore(codes, arrays["key"])
         self.reserve()
         if self.before.shape[1]:
-            self.before[codes], self.valid[codes], self.known[codes] = (
-                arrays["before"],
-                arrays["valid"],
-                arrays["known"],
-            )
+            for name in ("before", "valid", "known"):
+                getattr(self, name)[codes] = arrays[name]
 
 
 class _Runs:
@@ -133,4 +126,4 @@ class _Runs:
         self.codes = codes
         self.firsts, self.begins, self.counts = np.unique(codes, return_index=True, return_counts=True)
         #: The place of each row in its run.
-        self.place = np.arange(len(codes)) - np.repeat(self.begins, self.counts)
+        self.place = places_within(self.counts)

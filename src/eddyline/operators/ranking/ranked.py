@@ -1,14 +1,15 @@
-"""The first rows of every partition, as rows come and leave.
+"""The first rows of every partition, while rows come and leave.
 
-Answer   `add` takes rows as encoded values, with their partition; `leave` names rows that go. `changes` ranks the
-         partitions that something happened to and gives the rows that are no longer among the first ones of their
-         partition, and those that are now. `closed` gives the first rows of partitions whose bucket of time is over,
-         and `forget` drops such partitions silently.
+Answer   `add` takes rows as encoded values, with their partition. `leave` notes rows that leave with the next changes.
+         `changes` ranks the partitions with rows that came or leave. It gives the rows that are no longer among the
+         first ones of their partition, and those that are now.
+         `closed` gives the first rows of partitions whose bucket of time is over; `forget` drops such partitions
+         without results.
 
-             rows ─► codes of partitions ─► order within touched partitions ─► first n ─► compared with what was shown
+             rows ─► codes of partitions ─► order within touched partitions ─► first n ─► compared with the last answer
 
 State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition.
-         What was shown of each.
+         The number of each row in the last answer.
 Limits   A touched partition is sorted whole. Rows of equal order are ranked by their serial numbers.
 """
 
@@ -29,6 +30,7 @@ from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.expiry import Limit
 from eddyline.state.columns import Ints
+from eddyline.state.runs import run_begins
 
 _NONE: Ints = np.empty(0, np.int64)
 #: 2^64 divided by the golden ratio: multiplication with it spreads keys over all bits.
@@ -48,10 +50,10 @@ class RankSpec:
     #: Columns of results that are the number of the row.
     numbers: tuple[int, ...]
     queues: int = 0
-    #: How many of the queues, the last ones, get the names of rows that leave.
+    #: From how many of the queues, the last ones, rows leave by name.
     named: int = 0
     buckets: tuple[Bucket, ...] = ()
-    #: Whether rows that are not among the first ones can never be.
+    #: Whether a row that is not among the first ones now is never among them later.
     pruned: bool = False
 
     @property
@@ -62,7 +64,7 @@ class RankSpec:
 
 @dataclass(slots=True)
 class ArrivingRows(Batch):
-    """Rows on their way in; their groups are the partitions."""
+    """Rows that are to be added; their groups are the partitions."""
 
     serial: Ints
 
@@ -74,9 +76,9 @@ class RankedRows:
         self.partitions = Dictionary(len(spec.partition) + 1)
         #: The last column is the serial number.
         self.rows = Contributions(len(spec.kinds) + 1, spec.queues, spec.named)
-        #: By slot, the number under which a row was shown; 0: it was not.
+        #: By slot, the number of the row in the last answer; 0: it was not in it.
         self.number: Ints = np.zeros(0, np.int64)
-        #: By slot, what the caller calls the row.
+        #: By slot, a number that the caller gives to the row.
         self.owner: Ints = np.zeros(0, np.int64)
         self.touched = Touched()
         self.buckets = Buckets(spec.buckets) if spec.buckets else None
@@ -98,13 +100,13 @@ class RankedRows:
         self.number, self.owner = grown(self.number, self.rows.capacity), grown(self.owner, self.rows.capacity)
 
     def leave(self, slots: Ints) -> None:
-        """Rows that go with the next changes."""
+        """Rows that leave with the next changes."""
         if len(slots):
             self.touched.note(self.rows.codes[slots], self.partitions.capacity)
             self._gone.append(slots)
 
     def expire(self, limits: Sequence[Limit]) -> None:
-        """Rows whose windows have passed go with the next changes."""
+        """Rows whose windows have passed leave with the next changes."""
         if self.spec.queues:
             self.leave(self.rows.leaving(limits))
 
@@ -123,8 +125,7 @@ class RankedRows:
         order = np.lexsort((*keys, codes))
         slots, codes = slots[order], codes[order]
         places = np.arange(len(slots))
-        first = np.concatenate([[True], codes[1:] != codes[:-1]]) if len(codes) else np.empty(0, np.bool_)
-        return slots, places - np.maximum.accumulate(np.where(first, places, 0)) + 1
+        return slots, places - np.maximum.accumulate(np.where(run_begins(codes), places, 0)) + 1
 
     def _comparable(self, at: int, slots: Ints) -> Ints:
         """Numbers that lie in the order of a column's values."""
@@ -146,7 +147,7 @@ class RankedRows:
     # -- changes
 
     def changes(self, now: int) -> pa.Table | None:
-        """What is to be emitted at `now`: rows that are shown no longer, then rows that are shown now."""
+        """The changelog of `now`: rows that leave the answer, then rows that enter it."""
         codes = self.touched.take()
         gone = np.concatenate(self._gone) if self._gone else _NONE
         self._gone = []
@@ -171,11 +172,10 @@ class RankedRows:
     def _table(self, minus: Ints, minus_numbers: Ints, plus: Ints, plus_numbers: Ints, now: int) -> pa.Table | None:
         """The rows to emit, without pairs of a `-` and a `+` row with equal values."""
         slots, numbers = np.concatenate([minus, plus]), np.concatenate([minus_numbers, plus_numbers])
+        signs = np.arange(len(slots)) < len(minus)
         if len(minus) and len(plus):
             kept = self._unpaired(slots, numbers, len(minus))
-            slots, numbers, signs = slots[kept], numbers[kept], (np.arange(len(slots)) < len(minus))[kept]
-        else:
-            signs = np.arange(len(slots)) < len(minus)
+            slots, numbers, signs = slots[kept], numbers[kept], signs[kept]
         if not len(slots):
             return None
         return change_table(self.spec.schema, self.columns(slots, numbers), signs, np.full(len(slots), now, np.int64))
@@ -226,14 +226,14 @@ class RankedRows:
         live = mask_of(self.rows.codes[self.rows.live()], self.partitions.capacity)
         empty = codes[~live[codes]]
         if self.buckets is not None:
-            # What a bucket still names comes out of its queue first.
+            # A partition that is in the queue of buckets is released when it leaves that queue.
             empty = empty[~self.buckets.open[empty]]
         self.partitions.release(empty)
 
     # -- partitions that are over
 
     def prune(self) -> None:
-        """Keep the first rows of the partitions that something came to."""
+        """Keep only the first rows of the partitions with new rows."""
         codes = self.touched.take()
         if self.spec.pruned and len(codes):
             slots, numbers = self.ranked(self._in(codes))
@@ -272,21 +272,20 @@ class RankedRows:
             self.drop(slots, codes)
         return slots
 
-    # -- texts that are still named
+    # -- texts that are still in use
 
     def sweep(self, waiting: Sequence[ArrivingRows]) -> None:
         if not self.encoder.is_full:
             return
         live = self.rows.live()
-        named = [self.rows.encoded[at][live] for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
-        named += [rows.encoded[at] for rows in waiting for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
+        texts = [at for at, kind in enumerate(self.spec.kinds) if is_text(kind)]
+        used = [self.rows.encoded[at][live] for at in texts]
+        used += [rows.encoded[at] for rows in waiting for at in texts]
         for at, kind in enumerate(self.spec.partition):
             if is_text(kind):
-                named += [
-                    self.partitions.keys[self.partitions.live(), at],
-                    *(rows.groups[:, at] for rows in waiting),
-                ]
-        self.encoder.sweep(named)
+                used.append(self.partitions.keys[self.partitions.live(), at])
+                used += [rows.groups[:, at] for rows in waiting]
+        self.encoder.sweep(used)
 
 
 def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -> pa.Table:
@@ -304,6 +303,5 @@ def first_rows(spec: RankSpec, table: pa.Table, partition: Sequence[pa.Array]) -
     ordered, numbers = ordered[chosen], numbers[chosen]
     stamps = np.asarray(table.column("_ts").combine_chunks().cast(pa.int64()))[row_of[ordered]]
     order = np.argsort(stamps, kind="stable")
-    return change_table(
-        spec.schema, ranked.columns(ordered[order], numbers[order]), np.zeros(len(order), np.bool_), stamps[order]
-    )
+    columns = ranked.columns(ordered[order], numbers[order])
+    return change_table(spec.schema, columns, np.zeros(len(order), np.bool_), stamps[order])

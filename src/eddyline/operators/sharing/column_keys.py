@@ -18,7 +18,8 @@ from decimal import Context, Decimal
 import numpy as np
 import pyarrow as pa
 
-from eddyline.kernels.intervals import double_keys, locate_texts
+from eddyline.kernels.intervals import double_keys
+from eddyline.kernels.texts.text import locate_texts
 from eddyline.model.datatypes import DataType
 
 #: The distance between two labels, so that labels to come fit between; and the label of a bound that had none.

@@ -26,8 +26,8 @@ from eddyline.kernels.intervals import (
     stab_pairs,
     sweep_pairs,
 )
-from eddyline.kernels.joins.meeting import met_stretches
 from eddyline.operators.sharing.boxes import BoxTable
+from eddyline.state.zones import ranges_of
 
 #: Rows that the choice of leads looks back at.
 _SAMPLE = 1024
@@ -159,10 +159,7 @@ class IntervalIndex:
             order = np.argsort(lows, kind="stable")
             parts.append((lows[order], np.maximum.accumulate(table.high.view[mine][order])))
         parts = [part for part in parts if part[0].size] or parts[:1]
-        met: np.ndarray = met_stretches(keys, size, *parts[0])
-        for part in parts[1:]:
-            met |= met_stretches(keys, size, *part)
-        return met
+        return np.logical_or.reduce([met_stretches(keys, size, *part) for part in parts])
 
     def _group(self, group: int) -> tuple[np.ndarray, np.ndarray]:
         """Low ends of a group of ranges in order, and how far they reach."""
@@ -236,6 +233,15 @@ class IntervalIndex:
         self._lows, self._reach = table.low.view[self._by_low], table.high.view[self._by_low]
         for first, last in pairwise(self._group_from.tolist()):
             np.maximum.accumulate(self._reach[first:last], out=self._reach[first:last])
+
+
+def met_stretches(keys: np.ndarray, size: int, lows: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Of every `size` keys, whether their least and greatest meet a range; ranges come by their low ends, and `reach`
+    has the highest high end up to each."""
+    least, most, _ = ranges_of(keys, None, np.append(np.arange(0, len(keys), size), len(keys)))
+    # Of the ranges that begin early enough, the one that reaches furthest decides.
+    at = np.searchsorted(lows, most, side="right")
+    return (at > 0) & (np.append(reach, 0)[at - 1] >= least)
 
 
 def _groups(table: BoxTable, first: int) -> np.ndarray:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.kernels.groups.whole_sums import read_means
-from eddyline.kernels.requests.request_groups import count_groups, group_requests, group_rows, sum_groups
+from eddyline.kernels.requests.request_groups import group_requests, group_rows, sum_groups
 from eddyline.model.datatypes import BIGINT, DOUBLE
 from eddyline.model.expressions.expression import Aggregate, Call, ColumnRef, Expression
 from eddyline.model.joining import is_exact
@@ -34,7 +34,6 @@ _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _EXACT = float(1 << 53)
 #: Whole numbers are summed up in units of 1: the halves of that 128-bit number.
 _UNITS = np.array([1, 0], np.uint64)
-_NONE = np.empty(0, np.bool_)
 #: The first row of a single group.
 _FIRST = np.zeros(1, np.int64)
 
@@ -150,7 +149,7 @@ class Direct:
         made = []
         for aggregate, over in wanted:
             if over is None:
-                rows = count_groups(codes, groups, _NONE) if rows is None else rows
+                rows = np.bincount(codes, minlength=groups) if rows is None else rows
                 made.append(plain_array(BIGINT, rows))
                 continue
             column = over.column
@@ -163,7 +162,7 @@ class Direct:
                     rows = found[0] if not len(valid) else rows
                 else:
                     there = validity(self.rows.values(column, ids))
-                    found[0] = count_groups(codes, groups, _NONE if there is None else there)
+                    found[0] = np.bincount(codes if there is None else codes[there], minlength=groups)
             made.append(read(aggregate, *known[column]))
         return made
 

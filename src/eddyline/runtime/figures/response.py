@@ -20,11 +20,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from eddyline.kernels.joins.arrivals import changes, count_kinds, note_arrivals
+from eddyline.kernels.joins.arrivals import count_kinds, note_arrivals
 from eddyline.model.clock import Clock
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.counters import Counters
 from eddyline.state.columns import Ints
+from eddyline.state.runs import run_begins
 
 #: Pairs of instants that are kept, and to how many they are reduced then. A bound of memory.
 _MOST_PAIRS = 16_384
@@ -212,7 +213,7 @@ class Responses:
             known = np.flatnonzero(np.isfinite(began))
             nearest = np.minimum(np.searchsorted(known, np.arange(rows)), len(known) - 1)
             began = began[known[nearest]] if len(known) else np.full(rows, self.clock.now())
-        places = changes(began)
+        places = np.flatnonzero(run_begins(began))
         self._instants, self._instant_of = np.unique(began[places], return_inverse=True)
         self._changes = (places + first) << POSITION_BITS
 

@@ -1,8 +1,8 @@
-"""What is kept per group for an aggregate: updated by what comes and what leaves, never computed over.
+"""The state of aggregates per group: contributions that come and leave change it, and it is not computed over again.
 
 Answer   `add` and `retract` take groups' codes and an argument's encoded values; `read` gives the aggregates of groups
          as an Arrow array. COUNT, SUM, AVG and STDDEV keep sums, MIN and MAX a heap (only the extreme, where nothing
-         leaves), DISTINCT a count per value. `part` gives what groups hold as columns that mean the same elsewhere,
+         leaves), DISTINCT a count per value. `part` gives the state of groups as columns that another process can read,
          `merge` adds such columns to groups.
 State    Arrays by group, named in `by_group` for snapshots; heaps are derived from the live contributions.
 Limits   Where taking values back has cost digits, `renew` sums the live ones anew. Heaps have no parts.
@@ -57,7 +57,7 @@ class Accumulator:
             getattr(self, name)[codes] = 0
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
-        """Mend the groups whose state has suffered; `values` gives the live values of the groups in a mask."""
+        """Compute the groups anew whose state is inexact; `values` gives the live values of the groups in a mask."""
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         raise NotImplementedError
@@ -68,7 +68,7 @@ class Accumulator:
         return as_table({name: getattr(self, name)[codes] for name in self.by_group})
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
-        """Add what groups hold elsewhere to what they hold here; a code may come several times."""
+        """Add the state of groups elsewhere to the state here; a code may come several times."""
         raise NotImplementedError
 
 
@@ -119,13 +119,11 @@ class FloatSums(Accumulator):
             self.change(*values(mask_of(codes[bad], groups)), 1)
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
+        values = self.tallies[codes, 0]
         if function == "stddev":
-            return plain_array(
-                DOUBLE, sums.read_deviations(codes, self.sums, self.squares, self.tallies), self.tallies[codes, 0] > 1
-            )
-        return plain_array(
-            DOUBLE, sums.read_sums(codes, self.sums, self.tallies, function == "avg"), self.tallies[codes, 0] > 0
-        )
+            deviations = sums.read_deviations(codes, self.sums, self.squares, self.tallies)
+            return plain_array(DOUBLE, deviations, values > 1)
+        return plain_array(DOUBLE, sums.read_sums(codes, self.sums, self.tallies, function == "avg"), values > 0)
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
         more = arrays_of(part)
@@ -164,9 +162,8 @@ class WholeSums(Accumulator):
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         known = self.tallies[codes] > 0
         if function == "avg":
-            return plain_array(
-                DOUBLE, whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result)), known
-            )
+            means = whole_sums.read_means(codes, self.sums, self.tallies, _units(self.result))
+            return plain_array(DOUBLE, means, known)
         low, high = self.sums[codes, 0], self.sums[codes, 1]
         if self.encoder is None:
             fits = high == low >> 63
@@ -174,9 +171,8 @@ class WholeSums(Accumulator):
             limit_high, limit_low = _WIDEST >> 64, np.uint64(_WIDEST & (2**64 - 1))
             below = (high < limit_high) | ((high == limit_high) & (low.view(np.uint64) < limit_low))
             # -10**38 itself is excluded by its neighbour: the two's complement of the limit lies at ~limit + 1.
-            above = (high > ~limit_high) | (
-                (high == ~limit_high) & (low.view(np.uint64) > np.uint64(2**64 - int(limit_low)))
-            )
+            lowest = np.uint64(2**64 - int(limit_low))
+            above = (high > ~limit_high) | ((high == ~limit_high) & (low.view(np.uint64) > lowest))
             fits = below & above & (self.sums[codes, 2] == high >> 63)
         if not fits.all() and (lost := int((known & ~fits).sum())):
             issues.add("overflow", lost)
@@ -214,7 +210,7 @@ class LastingExtreme(Accumulator):
         return self.encoder.decode(self.extremes[codes], self.known[codes], self.kind)
 
     def part(self, codes: Ints) -> pa.Table:
-        # Not as encoded values: those of texts mean something only here.
+        # Not as encoded values: another encoder gives texts other ids.
         return pa.table({"values": self.encoder.decode(self.extremes[codes], self.known[codes], self.kind)})
 
     def merge(self, codes: Ints, part: pa.Table) -> None:
@@ -249,7 +245,7 @@ class Extreme(Accumulator):
 
 
 class Distinct(Accumulator):
-    """Passes on each value of a group when it comes for the first time and when it leaves for the last."""
+    """Adds each value of a group to `inner` when it comes for the first time, and removes it when its last row leaves."""
 
     def __init__(self, inner: Accumulator, lasting: bool, kind: DataType, encoder: ValueEncoder) -> None:
         self.inner = inner
@@ -269,24 +265,23 @@ class Distinct(Accumulator):
             crossing = self._count(codes, encoded)
         else:
             entries = self.values.find(np.stack([codes, encoded], axis=1))
-            crossing = kernels.count_down(self.counts, entries)
+            crossing = kernels.count_by(self.counts, entries, -1)
             self.values.release(entries[crossing])
         self.inner.change(codes[crossing], encoded[crossing], ALL, sign)
 
     def recount(self, codes: Ints, encoded: Ints, valid: Mask) -> None:
-        """Values that the inner state knows already."""
+        """Count values that `inner` has already, as after a restart."""
         self._count(*(codes, encoded) if not len(valid) else (codes[valid], encoded[valid]))
 
     def _count(self, codes: Ints, encoded: Ints) -> Mask:
         """Count values of groups; True where one is the first."""
         entries = self.values.codes(np.stack([codes, encoded], axis=1))
         self.counts = grown(self.counts, self.values.capacity)
-        first: Mask = kernels.count_up(self.counts, entries)
+        first: Mask = kernels.count_by(self.counts, entries, 1)
         return first
 
     def reset(self, codes: Ints) -> None:
-        # Where contributions leave one by one, a group that is gone has no values; one that closes takes its values
-        # along.
+        # Where contributions leave one by one, a group that is gone has no values; one that closes still has them.
         if self.lasting and self.values.held:
             lost, _ = self.entries(codes)
             self.counts[lost] = 0
@@ -294,12 +289,12 @@ class Distinct(Accumulator):
         self.inner.reset(codes)
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
-        def own(wanted: Mask) -> tuple[Ints, Ints, Mask]:
+        def distinct(wanted: Mask) -> tuple[Ints, Ints, Mask]:
             rows = self.values.keys[self.values.live()]
             rows = rows[wanted[rows[:, 0]]]
             return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1]), ALL
 
-        self.inner.renew(codes, own, groups)
+        self.inner.renew(codes, distinct, groups)
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         return self.inner.read(function, codes, issues)
@@ -314,7 +309,7 @@ class Distinct(Accumulator):
         return entries[rows >= 0], rows[rows >= 0]
 
     def part(self, codes: Ints) -> pa.Table:
-        """The distinct values of each group: sums of them mean nothing where the same value lies in two parts."""
+        """The distinct values of each group: their sums cannot be added where two parts have the same value."""
         entries, rows = self.entries(codes)
         order = np.argsort(rows, kind="stable")
         ends = np.cumsum(np.bincount(rows, minlength=len(codes)))
@@ -328,31 +323,13 @@ class Distinct(Accumulator):
         self.change(np.repeat(codes, lists.value_lengths().to_numpy()), encoded, valid, 1)
 
 
-def accumulator(
-    family: str, kind: DataType, distinct: bool, squares: bool, lasting: bool, encoder: ValueEncoder
-) -> Accumulator:
-    """What keeps the aggregates of one family over one argument of type `kind`."""
-    if family in ("min", "max"):
-        return (LastingExtreme if lasting else Extreme)(family == "max", kind, encoder)
-    if family == "count":
-        inner: Accumulator = Tally()
-    elif family == "float":
-        inner = FloatSums(squares, kind, encoder)
-    else:
-        inner = WholeSums(kind, encoder)
-    return Distinct(inner, lasting, kind, encoder) if distinct else inner
-
-
 def live_values(contributions: Contributions, argument: int) -> Callable[[Mask], tuple[Ints, Ints, Mask]]:
     """The live contributions' codes, encoded values and validity of one argument, for the groups in a mask."""
 
     def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
         slots = contributions.live()
         slots = slots[wanted[contributions.codes[slots]]]
-        return (
-            contributions.codes[slots],
-            contributions.encoded[argument][slots],
-            contributions.valid_at(argument, slots),
-        )
+        encoded = contributions.encoded[argument][slots]
+        return contributions.codes[slots], encoded, contributions.valid_at(argument, slots)
 
     return values

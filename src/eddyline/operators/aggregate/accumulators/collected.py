@@ -1,10 +1,10 @@
 """Aggregates that need all values of a group: texts put together, quantiles of rows that leave.
 
 Answer   `Collected` keeps the values of every group, each with its place, and reads them in the order of places.
-         `LiveQuantiles` sorts the live values of the groups that are asked for. `follow_each` moves either of them over
+         `LiveQuantiles` sorts the live values of the groups that are read. `follow_each` moves either of them over
          several instants, one after the other.
-State    Collected: per group and value how often it is there. LiveQuantiles: nothing but the last answer.
-Limits   A group costs as much as its values, and reading it as much as sorting them.
+State    Collected: per group and value how often it is there. LiveQuantiles: the last quantile of each group.
+Limits   A group takes as much memory as its values, and a read of it costs as much as a sort of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from eddyline.state.columns import Ints
 from eddyline.state.plain_arrays import plain_array
 
 
-class _Nothing(Accumulator):
-    """Keeps nothing beside the values."""
+class _NoState(Accumulator):
+    """Keeps no state beside the values of `Distinct`."""
 
     def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
         """Values are counted by `Distinct`."""
@@ -36,19 +36,14 @@ class Collected(Distinct):
     """STRING_AGG and ARRAY_AGG: the values of a group in the order of their places."""
 
     def __init__(self, result: DataType, separator: str | None, lasting: bool, encoder: ValueEncoder) -> None:
-        super().__init__(_Nothing(), lasting, BYTES, encoder)
+        super().__init__(_NoState(), lasting, BYTES, encoder)
         self.separator = separator
         self.element = STRING if separator is not None else result.element
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
         lists = self._lists(codes)
-        if self.separator is None:
-            return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(None, lists.type), lists)
-        return pc.if_else(
-            pc.equal(pc.list_value_length(lists), 0),
-            pa.scalar(None, pa.string()),
-            pc.binary_join(lists, self.separator),
-        )
+        found = lists if self.separator is None else pc.binary_join(lists, self.separator)
+        return pc.if_else(pc.equal(pc.list_value_length(lists), 0), pa.scalar(None, found.type), found)
 
     def _lists(self, codes: Ints) -> pa.Array:
         """Per group its values, in order."""
@@ -75,7 +70,7 @@ class LiveQuantiles(Accumulator):
         self.known: Mask = np.zeros(0, np.bool_)
 
     def change(self, codes: Ints, encoded: Ints, valid: Mask, sign: int) -> None:
-        """Nothing is kept: `renew` computes from the live values."""
+        """There is no state to change: `renew` computes from the live values."""
 
     def renew(self, codes: Ints, values: Callable[[Mask], tuple[Ints, Ints, Mask]], groups: int) -> None:
         held, encoded, valid = values(mask_of(codes, groups))
@@ -87,9 +82,8 @@ class LiveQuantiles(Accumulator):
         held, encoded = held[order], encoded[order]
         self.known[codes] = False
         found, first, counts = np.unique(held, return_index=True, return_counts=True)
-        self.quantiles[found] = floats(
-            encoded[first + np.maximum(np.ceil(self.part_of * counts).astype(np.int64) - 1, 0)]
-        )
+        place = first + np.maximum(np.ceil(self.part_of * counts).astype(np.int64) - 1, 0)
+        self.quantiles[found] = floats(encoded[place])
         self.known[found] = True
 
     def read(self, function: str, codes: Ints, issues: Issues) -> pa.Array:
@@ -97,7 +91,7 @@ class LiveQuantiles(Accumulator):
 
 
 class AnswersByInstant(Accumulator):
-    """What another accumulator gave at several instants: one answer per row."""
+    """The answers of another accumulator at several instants, one per row."""
 
     def __init__(self, answers: pa.Array) -> None:
         self.answers = answers
@@ -107,8 +101,7 @@ class AnswersByInstant(Accumulator):
 
 
 def follow_each(kept: Accumulator, ends: Ints, codes: Ints, apply: Callable[[int], None]) -> AnswersByInstant:
-    """The answers at every instant for the groups that something happens to then; `apply` moves the accumulator to an
-    instant."""
+    """The answers at every instant for the groups that change then; `apply` moves the accumulator to an instant."""
     found = []
     for instant, stop in enumerate(ends.tolist()):
         apply(instant)

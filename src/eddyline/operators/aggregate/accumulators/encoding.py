@@ -1,10 +1,10 @@
-"""Values as 64-bit integers, and back: how groups and aggregates hold all values.
+"""Values as 64-bit integers, and back: groups and aggregates hold all values in this form.
 
 Answer   `ValueEncoder.encode` turns an Arrow array into integers and a validity mask. Equal values have equal integers.
          STRING, DECIMAL and BYTES become ids of interned bytes, whose bytewise order is that of the values. The
          integers of all other types are in the order of the values. `decode` goes back.
-State    The interned bytes. `sweep` forgets those that no group names any more; the others keep their ids.
-Limits   -0.0 is 0.0 and every NaN the same, as in groups and comparisons of SQL.
+State    The interned bytes. `sweep` forgets those whose ids no group has any more; the others keep their ids.
+Limits   -0.0 is 0.0, and all NaNs are one value, as in groups and comparisons of SQL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eddyline.model.datatypes import BYTES, DataType
 from eddyline.operators.aggregate.accumulators.lists import list_bytes
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Array, Ints, as_plain, string_buffers, validity
-from eddyline.state.plain_arrays import pack_bits, plain_array
+from eddyline.state.plain_arrays import bytes_array, plain_array
 
 #: `valid` of a column without nulls, for kernels.
 ALL: Mask = np.empty(0, np.bool_)
@@ -66,7 +66,7 @@ class ValueEncoder:
         if kind.name == "NULL":
             return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
         if kind.name == "ARRAY":
-            # Lists are compared, and not read again.
+            # Lists are only compared: `decode` does not take them.
             values, kind = list_bytes(values, kind.element), BYTES
         there = validity(values)
         valid = ALL if there is None else there
@@ -108,18 +108,8 @@ class ValueEncoder:
         ids, strings = np.zeros(len(encoded), np.int64), kernels.Strings(encoded, offsets, data, valid)
         done = 0
         while True:
-            known = kernels.Interned(
-                self.heads,
-                self.following,
-                self.hashes,
-                self.begins,
-                self.sizes,
-                self.arena,
-                self.used,
-                self.free,
-                self.free_count,
-            )
-            done = kernels.intern(known, strings, done, ids)
+            chains, places = (self.heads, self.following, self.hashes), (self.begins, self.sizes, self.arena, self.used)
+            done = kernels.intern(kernels.Interned(*chains, *places, self.free, self.free_count), strings, done, ids)
             if done == len(encoded):
                 return ids
             self._make_room(int(offsets[done + 1] - offsets[done]))
@@ -146,22 +136,12 @@ class ValueEncoder:
     # -- integers to values
 
     def decode(self, encoded: Ints, valid: Mask, kind: DataType) -> pa.Array:
-        rows = len(encoded)
         if kind.name == "NULL":
-            return pa.nulls(rows)
+            return pa.nulls(len(encoded))
         if kind.name in ("STRING", "BYTES"):
-            mask = None if valid.all() else pack_bits(valid)
-            offsets, data = kernels.gather_bytes(
-                self.begins, self.sizes, self.arena, np.where(valid, encoded, 0) if len(valid) else encoded
-            )
-            if offsets[-1] >= 2**31:
-                large = pa.large_string() if kind.name == "STRING" else pa.large_binary()
-                return pa.Array.from_buffers(large, rows, [mask, pa.py_buffer(offsets), pa.py_buffer(data)]).cast(
-                    kind.arrow
-                )
-            return pa.Array.from_buffers(
-                kind.arrow, rows, [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-            )
+            ids = np.where(valid, encoded, 0) if len(valid) else encoded
+            offsets, data = kernels.gather_bytes(self.begins, self.sizes, self.arena, ids)
+            return bytes_array(kind.arrow, offsets, data, valid)
         if kind.name == "DECIMAL":
             return plain_array(kind, np.stack(self.whole(encoded), axis=1), valid)
         if kind.name == "DOUBLE":
@@ -170,11 +150,11 @@ class ValueEncoder:
         return plain_array(kind, encoded.astype(kind.numpy), valid)
 
     def whole(self, ids: Ints) -> tuple[Ints, Ints]:
-        """Low and high halves of interned decimals; what id 0 gives is arbitrary."""
+        """Low and high halves of interned decimals; those of id 0 are arbitrary."""
         raw = self.arena[self.begins[ids][:, None] + np.arange(16)].view(">u8").astype(np.uint64)
         return raw[:, 1].view(np.int64), (raw[:, 0] ^ _SIGN).view(np.int64)
 
-    # -- what is still named
+    # -- strings that are still in use
 
     @property
     def held(self) -> int:
@@ -186,7 +166,7 @@ class ValueEncoder:
         return self.held > 2 * self._kept + _BEFORE_SWEEP
 
     def sweep(self, named: Iterable[Ints]) -> None:
-        """Forget every string whose id is not among the named ones."""
+        """Forget every string whose id is not among these."""
         here = np.zeros(len(self.following), np.bool_)
         for ids in named:
             here[ids] = True
@@ -206,7 +186,7 @@ class ValueEncoder:
         self.arena = np.empty(max(4096, 2 * len(data)), np.uint8)
         self.arena[: len(data)] = data
         self.used[0] = len(data)
-        # Id 0 reads nothing.
+        # Id 0 is an empty string.
         self.sizes[0] = 0
         self.begins[ids], self.sizes[ids] = offsets[:-1], np.diff(offsets)
         self.hashes[ids] = hashing.hash_strings(offsets, data)
@@ -215,7 +195,7 @@ class ValueEncoder:
         self.free[: len(rest)] = rest
         self.free_count[0] = len(rest)
         self._relink(ids)
-        # How many of them are still named is unknown. Shards are restored again and again: with another number they
+        # How many of them are still in use is unknown. Shards are restored again and again: with a larger number they
         # would never be full.
         self._kept = 0
 

@@ -1,9 +1,8 @@
-"""Accumulators moved over many instants at once: what they hold after each, for the groups that something happens to
-then.
+"""Accumulators moved over many instants at once, with the state that changed groups have after each.
 
-Answer   `follow` applies what comes and leaves to an accumulator, in the order of instants, and gives an accumulator
-         whose groups are the rows of `GroupInstants`: (instant, group) pairs. Reading it gives the aggregates of all
-         instants together.
+Answer   `follow` applies the contributions that come and leave to an accumulator, in the order of instants. It returns
+         an accumulator whose groups are (instant, group) pairs, one per group that changes at an instant: a read of it
+         gives the aggregates of all instants together.
 State    None; accumulators are changed as by `add` and `retract` at each instant, to the last bit.
 Limits   Where a sum has lost digits at an instant, the live values of that instant are summed anew, as between two
          epochs.
@@ -12,7 +11,8 @@ Limits   Where a sum has lost digits at an instant, the live values of that inst
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +33,8 @@ from eddyline.operators.aggregate.accumulators.sketches import Sketches
 from eddyline.operators.expressions.vectors import Mask
 from eddyline.state.columns import Ints
 
-#: The live values of the groups in a mask: codes, encoded values, validity.
-Values = Callable[[Mask], tuple[Ints, Ints, Mask]]
+#: Gives the live values at an instant of the groups in a mask: codes, encoded values, validity.
+LiveValues = Callable[[int, Mask], tuple[Ints, Ints, Mask]]
 
 
 @dataclass(slots=True)
@@ -59,144 +59,121 @@ class Flow:
         return Flow(self.codes[chosen], slots, self.encoded[chosen], ALL, before[self.ends])
 
 
-@dataclass(slots=True)
-class GroupInstants:
-    """Groups to which something happens, instant by instant."""
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What one accumulator is moved by: contributions that come and leave, and the groups that change at each
+    instant."""
 
-    codes: Ints
-    ends: Ints
+    came: Flow
+    left: Flow
+    rows: history.Instants
+    #: The encoded values of all contributions, by slot.
+    held: Ints
+    #: All codes of groups are below.
+    groups: int
+    #: None: no contribution ever leaves.
+    live: LiveValues | None
 
-    @property
-    def instants(self) -> history.Instants:
-        return history.Instants(self.codes, self.ends)
+    def changed(self, instant: int) -> Ints:
+        """The groups that change at an instant."""
+        ends = self.rows.ends
+        codes: Ints = self.rows.codes[ends[instant - 1] if instant else 0 : ends[instant]]
+        return codes
 
 
-def follow(
-    kept: Accumulator,
-    came: Flow,
-    left: Flow,
-    rows: GroupInstants,
-    held: Ints,
-    groups: int,
-    live: Callable[[int], Values] | None,
-) -> Accumulator:
-    """`held`: the encoded values of all contributions by slot; `live` gives the live values at an instant, None where
-    nothing ever leaves."""
+def follow(kept: Accumulator, move: Move) -> Accumulator:
     if isinstance(kept, Collected | LiveQuantiles | Sketches):
-        return _each(kept, came, left, rows, groups, live)
+        return _each(kept, move)
     if isinstance(kept, Distinct):
-        return _distinct(kept, came, left, rows, held, groups, live)
+        return _distinct(kept, move)
     if isinstance(kept, FloatSums):
-        return _floats(kept, came, left, rows, groups, live)
+        return _floats(kept, move)
     if isinstance(kept, WholeSums):
-        return _whole(kept, came, left, rows)
+        return _whole(kept, move)
     if isinstance(kept, Extreme):
-        return _heaps(kept, came, left, rows, held)
+        return _heaps(kept, move)
     if isinstance(kept, LastingExtreme):
-        return _best(kept, came, rows)
+        return _best(kept, move)
     assert isinstance(kept, Tally)
+    came, left = move.came, move.left
     found = Tally()
-    found.counts = history.follow_counts(kept.counts, came.moves(came.encoded), left.moves(left.encoded), rows.instants)
+    found.counts = history.follow_counts(kept.counts, came.moves(came.encoded), left.moves(left.encoded), move.rows)
     return found
 
 
-def _each(
-    kept: Accumulator, came: Flow, left: Flow, rows: GroupInstants, groups: int, live: Callable[[int], Values] | None
-) -> Accumulator:
+def _each(kept: Accumulator, move: Move) -> Accumulator:
     """One instant after the other, for accumulators that read all values of a group."""
 
     def apply(instant: int) -> None:
-        for flow, sign in ((came, 1), (left, -1)):
+        for flow, sign in ((move.came, 1), (move.left, -1)):
             part = slice(int(flow.ends[instant - 1]) if instant else 0, int(flow.ends[instant]))
             kept.change(flow.codes[part], flow.encoded[part], flow.valid[part] if len(flow.valid) else ALL, sign)
-        if live is not None:
-            kept.renew(
-                rows.codes[int(rows.ends[instant - 1]) if instant else 0 : int(rows.ends[instant])],
-                live(instant),
-                groups,
-            )
+        if move.live is not None:
+            kept.renew(move.changed(instant), partial(move.live, instant), move.groups)
 
-    return follow_each(kept, rows.ends, rows.codes, apply)
+    return follow_each(kept, move.rows.ends, move.rows.codes, apply)
 
 
-def _floats(
-    kept: FloatSums, came: Flow, left: Flow, rows: GroupInstants, groups: int, live: Callable[[int], Values] | None
-) -> FloatSums:
+def _floats(kept: FloatSums, move: Move) -> FloatSums:
     found = FloatSums("squares" in kept.by_group, kept.kind, kept.encoder)
-    found.reserve(len(rows.codes))
-    coming, leaving = came.moves(kept.doubles(came.encoded)), left.moves(kept.doubles(left.encoded))
+    found.reserve(len(move.rows.codes))
+    coming, leaving = (flow.moves(kept.doubles(flow.encoded)) for flow in (move.came, move.left))
     by_row = history.FloatSumArrays(found.sums, found.squares, found.tallies)
-    at, renewed = 0, False
+    at, renewed, live = 0, False, move.live
     while True:
         by_group = history.FloatSumArrays(kept.sums, kept.squares, kept.tallies)
-        at = history.follow_floats(coming, leaving, rows.instants, at, renewed, live is not None, by_group, by_row)
-        if at == len(rows.ends) or live is None:
+        at = history.follow_floats(coming, leaving, move.rows, at, renewed, live is not None, by_group, by_row)
+        if at == len(move.rows.ends) or live is None:
             return found
-        codes = rows.codes[rows.ends[at - 1] if at else 0 : rows.ends[at]]
-        kept.renew(codes, live(at), groups)
+        kept.renew(move.changed(at), partial(live, at), move.groups)
         renewed = True
 
 
-def _whole(kept: WholeSums, came: Flow, left: Flow, rows: GroupInstants) -> WholeSums:
+def _whole(kept: WholeSums, move: Move) -> WholeSums:
     found = kept.empty()
-    found.reserve(len(rows.codes))
-    coming = history.WideMoves(came.codes, *kept.halves(came.encoded), came.valid, came.ends)
-    leaving = history.WideMoves(left.codes, *kept.halves(left.encoded), left.valid, left.ends)
-    by_group, by_row = (
-        history.WholeSumArrays(kept.sums, kept.tallies),
-        history.WholeSumArrays(found.sums, found.tallies),
+    found.reserve(len(move.rows.codes))
+    coming, leaving = (
+        history.WideMoves(flow.codes, *kept.halves(flow.encoded), flow.valid, flow.ends)
+        for flow in (move.came, move.left)
     )
-    history.follow_whole(coming, leaving, rows.instants, by_group, by_row)
+    by_group, by_row = (history.WholeSumArrays(sums.sums, sums.tallies) for sums in (kept, found))
+    history.follow_whole(coming, leaving, move.rows, by_group, by_row)
     return found
 
 
-def _heaps(kept: Extreme, came: Flow, left: Flow, rows: GroupInstants, held: Ints) -> LastingExtreme:
+def _heaps(kept: Extreme, move: Move) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.encoder)
-    found.reserve(len(rows.codes))
-    kept.held, kept.links = held, grown(kept.links, len(held))
-    heaps, by_row = history.Heaps(kept.roots, held, kept.links), history.Extremes(found.extremes, found.known)
-    coming, leaving = came.moves(came.slots), left.moves(left.slots)
-    history.follow_heaps(heaps, coming, leaving, rows.instants, by_row, kept.largest, kept.encoder.texts(kept.kind))
+    found.reserve(len(move.rows.codes))
+    kept.held, kept.links = move.held, grown(kept.links, len(move.held))
+    heaps, by_row = history.Heaps(kept.roots, kept.held, kept.links), history.Extremes(found.extremes, found.known)
+    coming, leaving = (flow.moves(flow.slots) for flow in (move.came, move.left))
+    history.follow_heaps(heaps, coming, leaving, move.rows, by_row, kept.largest, kept.encoder.texts(kept.kind))
     return found
 
 
-def _best(kept: LastingExtreme, came: Flow, rows: GroupInstants) -> LastingExtreme:
+def _best(kept: LastingExtreme, move: Move) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.encoder)
-    found.reserve(len(rows.codes))
+    found.reserve(len(move.rows.codes))
     by_group, by_row = history.Extremes(kept.extremes, kept.known), history.Extremes(found.extremes, found.known)
-    history.follow_best(
-        came.moves(came.encoded), rows.instants, by_group, by_row, kept.largest, kept.encoder.texts(kept.kind)
-    )
+    coming, texts = move.came.moves(move.came.encoded), kept.encoder.texts(kept.kind)
+    history.follow_best(coming, move.rows, by_group, by_row, kept.largest, texts)
     return found
 
 
-def _distinct(
-    kept: Distinct,
-    came: Flow,
-    left: Flow,
-    rows: GroupInstants,
-    held: Ints,
-    groups: int,
-    live: Callable[[int], Values] | None,
-) -> Accumulator:
-    came, left = (flow.where(flow.valid) if len(flow.valid) else flow for flow in (came, left))
+def _distinct(kept: Distinct, move: Move) -> Accumulator:
+    came, left = (flow.where(flow.valid) if len(flow.valid) else flow for flow in (move.came, move.left))
     entered = kept.values.codes(np.stack([came.codes, came.encoded], axis=1))
     kept.counts = grown(kept.counts, kept.values.capacity)
     leaving = kept.values.find(np.stack([left.codes, left.encoded], axis=1))
     first, last = history.follow_distinct(kept.counts, entered, came.ends, leaving, left.ends)
     kept.values.release(history.no_longer_counted(kept.counts, leaving))
-    distinct = None if live is None else _distinct_values(live)
-    return follow(kept.inner, came.where(first), left.where(last), rows, held, groups, distinct)
+    live = None if move.live is None else partial(_distinct_values, move.live)
+    return follow(kept.inner, replace(move, came=came.where(first), left=left.where(last), live=live))
 
 
-def _distinct_values(live: Callable[[int], Values]) -> Callable[[int], Values]:
-    def at(instant: int) -> Values:
-        def values(wanted: Mask) -> tuple[Ints, Ints, Mask]:
-            codes, encoded, valid = live(instant)(wanted)
-            pairs = np.stack([codes, encoded], axis=1)
-            pairs = np.unique(pairs[valid] if len(valid) else pairs, axis=0)
-            return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]), ALL
-
-        return values
-
-    return at
+def _distinct_values(live: LiveValues, instant: int, wanted: Mask) -> tuple[Ints, Ints, Mask]:
+    """Of the live values of an instant each value of a group once."""
+    codes, encoded, valid = live(instant, wanted)
+    pairs = np.stack([codes, encoded], axis=1)
+    pairs = np.unique(pairs[valid] if len(valid) else pairs, axis=0)
+    return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]), ALL

@@ -1,8 +1,8 @@
-"""Codes for rows of encoded values: which group a combination belongs to, which distinct value it brings.
+"""Codes for rows of encoded values: numbers of groups, or of distinct values.
 
-Answer   `codes` gives every row of encoded values its code, a new one where the row is new; `release` takes codes back,
-         and they are given out again. Codes are small: arrays indexed by code stay as long as the most groups that ever
-         lived at once.
+Answer   `codes` gives every row of encoded values its code, a new one where the row is new. `release` frees codes for
+         other rows. Codes are small: an array by code is never longer than the largest number of rows that had codes at
+         the same time.
 State    The encoded values of every live code and a hash table over them.
 """
 
@@ -76,6 +76,11 @@ class Dictionary:
     def live(self) -> Ints:
         """All codes in use, ascending."""
         return np.flatnonzero(~mask_of(self.free[: self.free_count[0]], self.capacity))
+
+    def saved(self) -> dict[str, Ints]:
+        """The codes in use and their rows."""
+        codes = self.live()
+        return {"code": codes, "key": self.keys[codes]}
 
     def restore(self, codes: Ints, rows: Ints) -> None:
         """Exactly these rows, with these codes."""

@@ -190,11 +190,10 @@ class DemandCondition:
     def _partners(self, keys: Ints, floors: Ints, ceilings: Ints, before: int) -> Ints:
         store = self.opposite.store
         index = store.indexes[self.index_column or ""]
-        begins = store.columns["ts" if isinstance(self.opposite, StreamInput) else "clock"]
+        begins = "ts" if isinstance(self.opposite, StreamInput) else "clock"
         if isinstance(self.opposite, StreamInput) and self.opposite.stream.is_table:
             ceilings = np.full(len(keys), np.iinfo(np.int64).max)
-        dead = store.columns[self.opposite.death]
-        stored = bloom.Begun(index.heads, index.back, index.keys, begins, dead, store.base, store.first)
+        stored = index.chains(begins, self.opposite.death, in_time_order=False)
         return bloom.holders(keys, floors, ceilings, stored, before)
 
     def _opposite_keys(self) -> Ints:
@@ -243,13 +242,6 @@ def wanted_pairs(
     stored = store.indexes[index_column].chains(partner.order, partner.death, partner.in_time_order)
     sides = bloom.PairKey(mine[0], mine[-1], len(mine), theirs[0], theirs[-1], len(theirs), own_first)
     opposite = condition.opposite
-    there = bloom.ProbedStore(
-        tested_index.heads,
-        tested_index.back,
-        tested_index.keys,
-        tested.columns[opposite.death],
-        tested.base,
-        tested.first,
-    )
+    there = tested_index.chains(opposite.death, opposite.death, in_time_order=False)
     probed = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     return bloom.probe_wanted(probed, stored, sides, opposite.floors(probe.rows.clock), there)

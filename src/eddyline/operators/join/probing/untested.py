@@ -70,14 +70,11 @@ def untested(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinati
 
 def _combined(one: Input, rows: Combinations, counts: Ints, found: Ints, keeps: bool) -> Combinations:
     """Each probing row with its run of stored rows."""
-    total = len(found)
     lineage = None if rows.lineage is None else np.repeat(rows.lineage, counts, axis=0)
     return Combinations(
-        {**{r: zones.spread(ids, counts, total) for r, ids in rows.ids.items()}, **one.expand(found)},
-        zones.spread(rows.stamp, counts, total),
-        zones.spread(rows.clock, counts, total),
-        np.minimum(zones.spread(rows.dead, counts, total), one.deaths(found))
-        if keeps and rows.dead is not None
-        else None,
+        {**{r: np.repeat(ids, counts) for r, ids in rows.ids.items()}, **one.expand(found)},
+        np.repeat(rows.stamp, counts),
+        np.repeat(rows.clock, counts),
+        np.minimum(np.repeat(rows.dead, counts), one.deaths(found)) if keeps and rows.dead is not None else None,
         both_lineages(lineage, one.lineage(found)),
     )

@@ -93,7 +93,7 @@ class KeepingQuery(SelectQuery):
             if source not in part.tables:
                 continue
             if position in self.pushed:
-                self.pushed[position].see(part.tables[source], part.ts[source], part.arrival[source])
+                self.pushed[position].add(part.tables[source], part.ts[source], part.arrival[source])
             chosen = self._chosen(position, part, source)
             table, ts, ranks, numbers = part.tables[source], part.ts[source], part.ranks[source], part.numbers[source]
             arrival = part.arrival[source]

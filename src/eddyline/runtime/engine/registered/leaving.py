@@ -55,7 +55,7 @@ class LeavingQuery(RegisteredQuery):
         for position, pushed in self.pushed.items():
             source = self.lowered.seats[position].source
             if source in part.tables:
-                pushed.see(part.tables[source], part.ts[source], part.arrival[source])
+                pushed.add(part.tables[source], part.ts[source], part.arrival[source])
 
     @property
     def queues(self) -> int:

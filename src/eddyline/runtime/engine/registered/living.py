@@ -68,7 +68,7 @@ class PushedRows(SelectQuery):
     def _see(self, part: Slice) -> None:
         source = self.lowered.seats[0].source
         if source in part.tables:
-            self.pushed.see(part.tables[source], part.ts[source], part.arrival[source])
+            self.pushed.add(part.tables[source], part.ts[source], part.arrival[source])
 
     def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
         return []
