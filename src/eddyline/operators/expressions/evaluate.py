@@ -2,8 +2,8 @@
 
 Answer   `compile_expression` gives a `Compiled`: columns in, one Arrow array of exactly the expression's type out.
          `compile_predicate` gives a `Predicate`: columns in, a NumPy mask out, in which NULL counts as false. Results
-         are DuckDB's; where DuckDB raises for a value the result is NULL and `Issues` counts it, unless CASE, COALESCE
-         or an earlier conjunct keeps the row from being asked.
+         are DuckDB's. Where DuckDB raises for a value the result is NULL; `Issues` counts it, unless CASE, COALESCE or
+         an earlier conjunct excludes the row.
 State    None between calls; a sub-expression that occurs twice is computed once per call.
 Limits   Columns are Arrow arrays of their declared types; NumPy arrays are taken for columns without nulls. An
          aggregate cannot be computed here.
@@ -45,6 +45,7 @@ from eddyline.operators.expressions import (
 )
 from eddyline.operators.expressions.own_functions import make_call
 from eddyline.operators.expressions.vectors import (
+    EVERYTHING,
     Frame,
     Issues,
     Kernel,
@@ -124,14 +125,14 @@ class _Compiler:
 
     def __init__(self, expression: Expression) -> None:
         self._numbers: dict[object, int] = {}
-        #: Numbers by the identity of sub-expressions, which the expression keeps alive: each is looked into once.
+        #: Numbers by the identity of sub-expressions, which the expression keeps alive: each is numbered once.
         self._known: dict[int, int] = {}
         self._uses: Counter[int] = Counter()
         self._built: dict[int, Node] = {}
         self._count(expression)
 
     def _number(self, e: Expression) -> int:
-        """The same number for sub-expressions that say the same; -0.0 and 0.0 are equal to Python and not the same."""
+        """The same number for sub-expressions with the same result; -0.0 and 0.0, which Python has equal, differ."""
         if id(e) in self._known:
             return self._known[id(e)]
         if isinstance(e, Literal):
@@ -154,9 +155,8 @@ class _Compiler:
         number = self._number(e)
         if number not in self._built:
             plain = self._plain(e)
-            self._built[number] = (
-                plain if isinstance(e, Literal) or self._uses[number] == 1 else _remembered(plain, number)
-            )
+            is_once = isinstance(e, Literal) or self._uses[number] == 1
+            self._built[number] = plain if is_once else _remembered(plain, number)
         return self._built[number]
 
     def _plain(self, e: Expression) -> Node:
@@ -230,7 +230,7 @@ class _Compiler:
         return first
 
 
-#: Functions that decide which of their arguments are asked, and so are no kernels.
+#: Functions that decide which of their arguments are computed, and so are no kernels.
 _SHAPES = frozenset(("and", "or", "case", "coalesce"))
 
 
@@ -333,17 +333,16 @@ def _negation(frame: Frame, a: Vector) -> Vector:
 
 
 def _is_null(frame: Frame, a: Vector) -> Vector:
-    valid = validity(a)
-    return Vector(np.zeros(1, np.bool_) if valid is None else ~valid)
+    return Vector(~_is_not_null(frame, a).values)
 
 
 def _is_not_null(frame: Frame, a: Vector) -> Vector:
     valid = validity(a)
-    return Vector(np.ones(1, np.bool_) if valid is None else valid)
+    return Vector(EVERYTHING if valid is None else valid)
 
 
 def _arranged(call: Call) -> Kernel:
-    # Planning compiles constants, and does without compiled kernels.
+    # Loaded here: planning computes constants, and loads no compiled kernels.
     from eddyline.operators.expressions import functions_arranged
 
     return functions_arranged.MAKERS[call.function](call)
@@ -384,15 +383,11 @@ _ALWAYS_FAILING = frozenset(
 def may_fail(e: Expression) -> bool:
     """Whether an expression can have no value where DuckDB would raise an error."""
     for part in walk(e):
-        if isinstance(part, Call):
-            if (
-                OWN in part.function
-                or part.function in _ALWAYS_FAILING
-                or (part.function in _FAILING and part.type != DOUBLE)
-            ):
-                return True
-            if part.function == "cast" and part.type not in (DOUBLE, STRING, NULL):
-                return True
-            if part.function == "cast" and part.type == DOUBLE and part.args[0].type == STRING:
-                return True
+        if not isinstance(part, Call):
+            continue
+        name, kind = part.function, part.type
+        if OWN in name or name in _ALWAYS_FAILING or (name in _FAILING and kind != DOUBLE):
+            return True
+        if name == "cast" and (part.args[0].type == STRING if kind == DOUBLE else kind not in (STRING, NULL)):
+            return True
     return False

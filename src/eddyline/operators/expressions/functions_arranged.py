@@ -1,8 +1,8 @@
-"""Several values as one: bytes in the order of their parts.
+"""Several values as one value of bytes, in the order of their parts.
 
-Answer   `arranged('-+x', y, t, x)` is NULL where a part is. A part under `+` is written so that bytes compare as values
-         do, under `-` the other way round; the last one, under `x`, can be read again: `payloads` gives it back. Under
-         `n` it may be NULL. `place` is the place of each row, which the caller brings as the column `PLACE`.
+Answer   `arranged('-+x', y, t, x)` is NULL where a part is. Bytes of a part under `+` compare as its values do, under
+         `-` the other way round. The last part is under `x`, or under `n` where it may be NULL; `payloads` reads it
+         back. `place` is the place of each row, which the caller gives as the column `PLACE`.
 
              +  number: 8 bytes, DECIMAL: 16, the first one greatest    text: its bytes, 00 as 00 FF, then 00 01
              x  number: 8 bytes, DECIMAL: 16                            text: its bytes, then their number in 4 bytes
@@ -13,6 +13,7 @@ Limits   Texts that contain a zero byte, as x, lie in the order of their bytes o
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +27,12 @@ from eddyline.model.expressions.expression import Call, ColumnKey, Literal
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, ordered_bytes
 from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, to_arrow
 from eddyline.state.columns import as_plain, string_buffers, validity
-from eddyline.state.plain_arrays import pack_bits, plain_array
+from eddyline.state.plain_arrays import bytes_array, equal_bytes, plain_array
 
-#: The column that brings the places of rows.
+#: The column with the places of rows.
 PLACE: ColumnKey = ("", "place")
 _SIGN = np.uint64(1 << 63)
-#: Encodes values that are no texts: nothing is remembered.
+#: Encodes values that are no texts: for these an encoder has no state.
 _PLAIN = ValueEncoder()
 Bytes = npt.NDArray[np.uint8]
 
@@ -50,7 +51,7 @@ def make_arranged(call: Call) -> Kernel:
                 signs, kinds, (to_arrow(p, k, frame.rows) for p, k in zip(parts, kinds, strict=True)), strict=True
             )
         ]
-        return Vector(pc.binary_join_element_wise(*written, pa.scalar(b"", pa.binary())))
+        return Vector(_joined(*written))
 
     return arrange
 
@@ -60,7 +61,7 @@ def make_place(call: Call) -> Kernel:
 
 
 def make_number(call: Call) -> Kernel:
-    """The number of a row among others, which is known when all of them are: a ranking puts it here."""
+    """The number of a row in its partition. It is known when the rows are ranked: the ranking replaces this 0."""
     return lambda frame, _: Vector(np.zeros(1, np.int64))
 
 
@@ -82,45 +83,35 @@ def _fixed(array: pa.Array, kind: DataType) -> Bytes:
 def _ordered(array: pa.Array, kind: DataType, turned: bool) -> pa.Array:
     if kind.name != "STRING":
         rows = _fixed(array, kind)
-        return _as_binary(~rows if turned else rows, array)
+        return equal_bytes(~rows if turned else rows, validity(array))
     escaped = pc.replace_substring(array.cast(pa.binary()), b"\x00", b"\x00\xff")
-    ended = pc.binary_join_element_wise(escaped, pa.scalar(b"\x00\x01", pa.binary()), pa.scalar(b"", pa.binary()))
+    ended = _joined(escaped, pa.scalar(b"\x00\x01", pa.binary()))
     if not turned:
         return ended
     offsets, data = string_buffers(ended)
-    there = validity(ended)
-    buffers = [None if there is None else pack_bits(there), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(~data)]
-    return pa.Array.from_buffers(pa.binary(), len(ended), buffers)
+    return bytes_array(pa.binary(), offsets, ~data, validity(ended))
 
 
 def _payload(array: pa.Array, kind: DataType) -> pa.Array:
     if kind.name != "STRING":
-        return _as_binary(_fixed(array, kind), array)
+        return equal_bytes(_fixed(array, kind), validity(array))
     sizes = np.diff(string_buffers(array)[0]).astype(">u4").view(np.uint8).reshape(-1, 4)
-    return pc.binary_join_element_wise(array.cast(pa.binary()), _as_binary(sizes, array), pa.scalar(b"", pa.binary()))
+    return _joined(array.cast(pa.binary()), equal_bytes(sizes, validity(array)))
 
 
 def _nullable(array: pa.Array, kind: DataType) -> pa.Array:
-    """A payload that may be missing: a last byte says so."""
+    """A payload that may be NULL: its last byte is 0 then, otherwise 1."""
     there = validity(array)
     flags = np.ones((len(array), 1), np.uint8) if there is None else there.astype(np.uint8)[:, None]
-    body = _payload(array, kind).fill_null(b"")
-    return pc.binary_join_element_wise(body, _as_binary(flags, body), pa.scalar(b"", pa.binary()))
+    return _joined(_payload(array, kind).fill_null(b""), equal_bytes(flags))
 
 
 _WRITTEN = {"x": _payload, "n": _nullable}
 
 
-def _as_binary(rows: Bytes, nulls: pa.Array) -> pa.Array:
-    """Rows of bytes as values, NULL where another array is."""
-    there = validity(nulls)
-    offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.shape[1])
-    buffers = [
-        None if there is None else pack_bits(there),
-        pa.py_buffer(offsets),
-        pa.py_buffer(np.ascontiguousarray(rows)),
-    ]
-    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+def _joined(*parts: Any) -> pa.Array:
+    """The bytes of several values, one after the other."""
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
 
 
 def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Array:
@@ -134,9 +125,8 @@ def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Arr
         flags = data[ends] == 1
         there = flags if there is None else there & flags
     ends = ends if there is None else np.where(there, ends, 0)
-    mask = None if there is None else pack_bits(there)
     if kind.name == "STRING":
-        return _texts(values, ends, data, mask)
+        return _texts(values, ends, data, there)
     width = 16 if kind.name == "DECIMAL" else 8
     if not len(data):
         return pa.nulls(len(values), kind.arrow)
@@ -148,13 +138,11 @@ def payloads(values: pa.Array, kind: DataType, nullable: bool = False) -> pa.Arr
     return _PLAIN.decode(encoded, ALL if there is None else there, kind)
 
 
-def _texts(values: pa.Array, ends: npt.NDArray[np.int64], data: Bytes, mask: pa.Buffer | None) -> pa.Array:
+def _texts(values: pa.Array, ends: npt.NDArray[np.int64], data: Bytes, there: npt.NDArray[np.bool_] | None) -> pa.Array:
     if not len(data):
         return pa.nulls(len(values), pa.string())
     begins = np.maximum(ends - 4, 0)
     sizes = data[begins[:, None] + np.arange(4)].view(">u4").astype(np.int64)[:, 0]
     sizes = np.where(ends > 0, sizes, 0)
     offsets, packed = kernels.gather_bytes(begins - sizes, sizes, data, np.arange(len(values)))
-    return pa.Array.from_buffers(
-        pa.string(), len(values), [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(packed)]
-    )
+    return bytes_array(pa.string(), offsets, packed, there)

@@ -44,8 +44,10 @@ _BASED = r"^(0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*)[ \t\n\v\f\r]
 _SPECIAL = r"^(?i)[+-]?(nan|inf|infinity)$"
 #: Sign, digits before and after the point, and the exponent.
 _PARTS = r"^(?P<sign>[+-]?)0*(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:[eE](?P<power>[+-]?[0-9]+))?$"
-#: The most digits before the point that any type holds, and one more; and all digits of the widest decimals.
-_MOST, _WIDEST = 39, 76
+#: One digit more than any type has before the point.
+_MOST = 39
+#: The digits of the widest decimals.
+_WIDEST = 76
 _MOMENT = (
     r"^[ \t\n\v\f\r]*0*(?P<year>[0-9]{1,5})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
     r"(?:[T \t\n\v\f\r][ \t\n\v\f\r]*0*(?P<hour>[0-9]{1,2}):"
@@ -123,19 +125,19 @@ def _to_decimal(frame: Frame, a: Vector, source: DataType, target: DataType) -> 
 def _from_decimal(frame: Frame, values: pa.Array, source: DataType, target: DataType) -> Vector:
     if target == STRING:
         return Vector(exact.to_text(values, source))
-    if target.name == "DECIMAL":
-        return exact.fit(frame, values, target, _FAILED)
     valid = validity(Vector(values))
     if target == DOUBLE:
         return Vector(exact.to_doubles(values, source), valid)
     if target == BOOLEAN:
         low, high = exact.halves(values)
         return Vector((low | high) != 0, valid)
-    return _whole_decimals(frame, values, target)
+    return _fitted(frame, values, target)
 
 
-def _whole_decimals(frame: Frame, values: pa.Array, target: DataType) -> Vector:
-    """Decimals rounded to an integer type."""
+def _fitted(frame: Frame, values: pa.Array, target: DataType) -> Vector:
+    """Decimals rounded to an integer type, or fitted into a decimal type."""
+    if not target.is_integer:
+        return exact.fit(frame, values, target, _FAILED)
     nineteen = exact.fit(frame, values, DataType("DECIMAL", 38, 0), _FAILED).values
     low, high = exact.halves(nineteen)
     valid = frame.spoil(_FAILED, high != low >> 63, validity(Vector(nineteen)))
@@ -165,16 +167,15 @@ def _without_separators(texts: pa.Array) -> pa.Array:
 
 
 def _in_decimal(texts: pa.Array) -> pa.Array:
-    """Hexadecimal and binary integers in decimal notation. Arrow alone would read 0x10 only beside plain integers. With
-    blanks behind them they are none."""
+    """Hexadecimal and binary integers in decimal notation; with blanks behind them they are no integers. Arrow by
+    itself reads 0x10 only in an array that has decimal integers too."""
     found = pc.fill_null(pc.match_substring_regex(texts, _BASED), False)
     if not _holds(found).any():
         return texts
     distinct = pc.unique(texts.filter(found))
-    decimal = pa.array(
-        ["none" if text[-1] in _BLANKS else str(int(text, 0)) for text in distinct.to_pylist()], pa.string()
-    )
-    return pc.if_else(found, decimal.take(pc.index_in(texts, value_set=distinct)), texts)
+    decimal = ["none" if text[-1] in _BLANKS else str(int(text, 0)) for text in distinct.to_pylist()]
+    places = pc.index_in(texts, value_set=distinct)
+    return pc.if_else(found, pa.array(decimal, pa.string()).take(places), texts)
 
 
 def _holds(condition: pa.Array) -> Mask:
@@ -210,30 +211,27 @@ def _text_to_exact(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
         try:
             return to_integers(frame, *from_arrow(texts.cast(pa.int64()), DataType("BIGINT")), target)
         except pa.ArrowInvalid:
-            # Not all are plain integers within 64 bits; the careful way below finds out which.
+            # Not all are plain integers within 64 bits: the code below tests each.
             texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     plain = pc.match_substring_regex(texts, _PLAIN)
     numerals = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(pa.decimal256(76, 30))
     has, is_plain = _has(texts), _holds(plain)
     is_float = _holds(pc.match_substring_regex(texts, _FLOAT)) & ~is_plain
     frame.spoil(_FAILED, has & ~is_plain & ~is_float, None)
-    result = (
-        _whole_decimals(frame, numerals, target) if target.is_integer else exact.fit(frame, numerals, target, _FAILED)
-    )
+    result = _fitted(frame, numerals, target)
     if not is_float.any():
         return result
     moved = _moved(pc.if_else(bitmap(is_float, len(texts)), texts, pa.scalar(None, pa.string())), target.scale)
+    other = _fitted(frame, moved, target)
     if target.is_integer:
-        other = _whole_decimals(frame, moved, target)
         valid = np.where(is_float, _valid(other, len(texts)), _valid(result, len(texts)))
         return Vector(np.where(is_float, other.values, result.values), valid)
-    other = exact.fit(frame, moved, target, _FAILED)
     return Vector(pc.if_else(bitmap(is_float, len(texts)), other.values, result.values))
 
 
 def _moved(texts: pa.Array, scale: int) -> pa.Array:
-    """Numerals with exponents as decimals with one digit more than `scale`, by which they are rounded later; what
-    follows is cut off.
+    """Numerals with exponents as decimals with one digit more than `scale`, by which the caller rounds them; further
+    digits are cut off.
 
     Numerals with the same place of their point are moved at once. There are at most as many places as digits in a type:
     beyond them a numeral is 0, or too large for every type.
@@ -244,16 +242,13 @@ def _moved(texts: pa.Array, scale: int) -> pa.Array:
     significant = pc.utf8_ltrim(digits, characters="0")
     # The exponent by its last digits: one with more of them is as good as the largest.
     power = pc.utf8_ltrim(fields.field("power"), characters="+-0")
-    size = pc.if_else(pc.greater(pc.utf8_length(power), 6), "999999", pc.if_else(pc.equal(power, ""), "0", power)).cast(
-        pa.int64()
-    )
+    digits_of_power = pc.if_else(pc.equal(power, ""), "0", power)
+    size = pc.if_else(pc.greater(pc.utf8_length(power), 6), "999999", digits_of_power).cast(pa.int64())
     size = pc.if_else(pc.starts_with(fields.field("power"), "-"), pc.negate(size), size)
     leading = pc.subtract(pc.utf8_length(digits), pc.utf8_length(significant))
     places = pc.subtract(pc.add(pc.utf8_length(whole).cast(pa.int64()), size), leading.cast(pa.int64()))
-    most = min(_MOST, _WIDEST - 1 - scale)
-    places = pc.if_else(
-        pc.equal(significant, ""), -scale - 2, pc.min_element_wise(pc.max_element_wise(places, -scale - 2), most)
-    )
+    places = pc.min_element_wise(pc.max_element_wise(places, -scale - 2), min(_MOST, _WIDEST - 1 - scale))
+    places = pc.if_else(pc.equal(significant, ""), -scale - 2, places)
     numbers = pc.fill_null(places, -scale - 2).to_numpy(zero_copy_only=False)
     made = pa.nulls(len(texts), pa.string())
     for place in np.unique(numbers).tolist():
@@ -289,12 +284,8 @@ def _text_to_time(frame: Frame, texts: pa.Array, target: DataType) -> Vector:
 
     year, month, day = number("year"), number("month"), number("day")
     hour, minute, second = number("hour"), number("minute"), number("second")
-    fraction = fields.field("fraction")
-    micros = (
-        pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(fraction, "0"), 6, "0"), 0, 6)
-        .cast(pa.int64())
-        .to_numpy(zero_copy_only=False)
-    )
+    fraction = pc.utf8_rpad(pc.fill_null(fields.field("fraction"), "0"), 6, "0")
+    micros = pc.utf8_slice_codeunits(fraction, 0, 6).cast(pa.int64()).to_numpy(zero_copy_only=False)
     months = ((year - 1970) * 12 + month - 1).view("M8[M]")
     days = months.astype("M8[D]").view(np.int64)
     length = (months + 1).astype("M8[D]").view(np.int64) - days

@@ -1,8 +1,8 @@
 """Comparison, membership and extremes.
 
 Answer   Kernels for `= <> < <= > >=`, `is_not_distinct`, `in`, `greatest` and `least`, for every type.
-Limits   As in DuckDB NaN equals NaN and lies above infinity, and -0.0 equals 0.0; Arrow and NumPy both differ, so
-         doubles are compared here by hand, with one pass where one side is a constant.
+Limits   As in DuckDB NaN equals NaN and lies above infinity, and -0.0 equals 0.0. Arrow and NumPy both differ, so this
+         module has comparisons of doubles of its own; they take one pass where one side is a constant.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DOUBLE, DataType
 from eddyline.model.expressions.expression import Call, Literal, in_values
-from eddyline.operators.expressions.vectors import Array, Frame, Kernel, Mask, Vector, boolean, both, is_arrow, validity
+from eddyline.operators.expressions.vectors import (
+    Array,
+    Frame,
+    Kernel,
+    Mask,
+    Vector,
+    boolean,
+    both,
+    is_arrow,
+    truth,
+    validity,
+)
 
 _ARROW = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
-_NUMPY: dict[str, Callable[[Array, Array], Mask]] = {
-    "=": np.equal,
-    "<>": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
-_SWAPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+#: NumPy's functions have the names of Arrow's.
+_NUMPY: dict[str, Callable[[Array, Array], Mask]] = {sign: getattr(np, name) for sign, name in _ARROW.items()}
+#: The comparison that gives the same with its sides exchanged.
+SWAPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def make_comparison(call: Call) -> Kernel:
@@ -41,8 +47,8 @@ def make_comparison(call: Call) -> Kernel:
         if _is_plain(right):
             return _against_number(name)
         if _is_plain(left):
-            turned = _against_number(_SWAPPED[name])
-            return lambda frame, a, b: turned(frame, b, a)
+            swapped = _against_number(SWAPPED[name])
+            return lambda frame, a, b: swapped(frame, b, a)
         doubles = _DOUBLES[name]
         return lambda frame, a, b: Vector(doubles(a.values, b.values), both(a.valid, b.valid))
     plain = _NUMPY[name]
@@ -54,11 +60,10 @@ def _is_plain(e: object) -> bool:
 
 
 def _against_number(name: str) -> Kernel:
-    """Against a constant that is a number, NaN falls on the right side by asking the opposite question."""
-    if name == ">":
-        return lambda frame, a, b: Vector(~(a.values <= b.values), a.valid)
-    if name == ">=":
-        return lambda frame, a, b: Vector(~(a.values < b.values), a.valid)
+    """A comparison with a constant that is a number. NaN lies above it: `>` and `>=` are negations, which NaN passes."""
+    if name in (">", ">="):
+        below = np.less_equal if name == ">" else np.less
+        return lambda frame, a, b: Vector(~below(a.values, b.values), a.valid)
     plain = _NUMPY[name]
     return lambda frame, a, b: Vector(plain(a.values, b.values), a.valid)
 
@@ -144,7 +149,7 @@ def _any_equal(needle: Vector, others: tuple[Vector, ...], kind: DataType) -> Ve
     known: Mask = np.ones(1, np.bool_)
     for other in others:
         same = equal(needle, other, kind)
-        found = found | (same.values if same.valid is None else same.values & same.valid)
+        found = found | truth(same)
         known = known if same.valid is None else known & same.valid
     return Vector(found, found | known)
 

@@ -1,7 +1,7 @@
 """DECIMAL: exact arithmetic, rounding, and to and from other numbers.
 
-Answer   Kernels over Arrow decimals. Results are made in 256 bits and then fitted into their type, so that overflow is
-         seen and not raised; halves round away from zero. `rounded` divides, for Arrow's own division gives wrong
+Answer   Kernels over Arrow decimals. Results are made in 256 bits and then fitted into their type, so that an overflow
+         is counted and not raised; halves round away from zero. `rounded` divides, for Arrow's own division gives wrong
          digits for some values.
 Limits   The remainder is computed in 64 bits: wider types are refused when a query is bound.
 """
@@ -23,18 +23,17 @@ from eddyline.operators.expressions.vectors import (
     Kernel,
     Mask,
     Vector,
-    bits,
+    both,
     mask,
     spread,
     validity,
     without,
 )
-from eddyline.state.plain_arrays import plain_array
+from eddyline.state.plain_arrays import pack_bits, plain_array
 
 #: How `rounded` rounds, by the numbers of `kernels/decimals.py`: planning loads this file and no kernels.
 HALF_AWAY, UP, DOWN = 0, 1, 2
 _WIDEST = 76
-_NO_HALVES = np.empty((0, 4), np.int64)
 
 
 def fit(frame: Frame, values: pa.Array, kind: DataType, issue: str = "overflow") -> Vector:
@@ -54,7 +53,7 @@ def fit(frame: Frame, values: pa.Array, kind: DataType, issue: str = "overflow")
 def rounded(values: pa.Array, places: int, rounding: int = HALF_AWAY) -> pa.Array:
     """Decimals of any width with at most `places` digits after the point, and as much room before it as there is.
 
-    Places below 0 stand before the point: of 125 and -1 it is 130.
+    Places below 0 lie before the point: 125 with -1 gives 130.
     """
     scale = values.type.scale
     if places >= scale:
@@ -62,15 +61,14 @@ def rounded(values: pa.Array, places: int, rounding: int = HALF_AWAY) -> pa.Arra
     from eddyline.kernels.decimals import rescale
 
     wide = widened(values)
-    given = (
-        np.frombuffer(wide.buffers()[1], np.int64, 4 * len(wide), 32 * wide.offset).reshape(-1, 4)
-        if len(wide)
-        else _NO_HALVES
-    )
+    given = np.empty((0, 4), np.int64)
+    if len(wide):
+        given = np.frombuffer(wide.buffers()[1], np.int64, 4 * len(wide), 32 * wide.offset).reshape(-1, 4)
     made = np.empty_like(given)
     rescale(given, scale - places, max(-places, 0), rounding, made)
-    nulls = pa.py_buffer(np.packbits(valid, bitorder="little")) if (valid := _valid_of(wide)) is not None else None
-    return pa.Array.from_buffers(pa.decimal256(_WIDEST, max(places, 0)), len(wide), [nulls, pa.py_buffer(made)])
+    valid = validity(Vector(wide))
+    buffers = [None if valid is None else pack_bits(valid), pa.py_buffer(made)]
+    return pa.Array.from_buffers(pa.decimal256(_WIDEST, max(places, 0)), len(wide), buffers)
 
 
 def widened(values: pa.Array) -> pa.Array:
@@ -88,9 +86,7 @@ def halves(values: pa.Array) -> tuple[Array, Array]:
 
 def from_halves(low: Array, high: Array, valid: Mask | None, kind: DataType) -> pa.Array:
     """Decimals whose unscaled 128-bit integers are given in two halves."""
-    pairs = np.empty((len(low), 2), np.int64)
-    pairs[:, 0] = low
-    pairs[:, 1] = high
+    pairs = np.stack((low, high), axis=1)
     return plain_array(kind, pairs, None if valid is None else np.broadcast_to(valid, len(pairs)))
 
 
@@ -130,7 +126,7 @@ def to_text(values: pa.Array, kind: DataType) -> pa.Array:
         return values.cast(pa.string())
     negative = pc.less(values, pa.scalar(decimals.Decimal(0), pa.decimal128(1, 0)).cast(values.type))
     low, high = halves(pc.abs(values))
-    digits = from_halves(low, high, _valid_of(values), DataType("DECIMAL", 38, 0)).cast(pa.string())
+    digits = from_halves(low, high, validity(Vector(values)), DataType("DECIMAL", 38, 0)).cast(pa.string())
     digits = pc.utf8_lpad(digits, kind.scale + 1, "0")
     sign = pc.if_else(negative, "-", "")
     whole = pc.utf8_slice_codeunits(digits, 0, -kind.scale)
@@ -139,10 +135,6 @@ def to_text(values: pa.Array, kind: DataType) -> pa.Array:
         # A type without whole digits is written without the zero before the point.
         whole = pc.utf8_slice_codeunits(whole, 0, 0)
     return pc.binary_join_element_wise(pc.binary_join_element_wise(sign, whole, ""), fraction, ".")
-
-
-def _valid_of(values: pa.Array) -> Mask | None:
-    return bits(values.buffers()[0], values.offset, len(values)) if values.null_count else None
 
 
 def _two(frame: Frame, a: Vector, b: Vector) -> tuple[pa.Array, pa.Array]:
@@ -180,12 +172,9 @@ def make_modulo(call: Call) -> Kernel:
 
     def compute(frame: Frame, a: Vector, b: Vector) -> Vector:
         x, y = _two(frame, a, b)
-        valid = _valid_of(x)
-        other = _valid_of(y)
-        valid = other if valid is None else valid if other is None else valid & other
         (low, _), (divisor, _) = halves(x), halves(y)
         zero = divisor == 0
-        valid = frame.spoil("division by zero", zero, valid)
+        valid = frame.spoil("division by zero", zero, both(validity(Vector(x)), validity(Vector(y))))
         rest = np.fmod(low, np.where(zero, 1, divisor))
         return Vector(from_halves(rest, rest >> 63, valid, kind))
 
@@ -200,7 +189,7 @@ def make_round(call: Call) -> Kernel:
     def compute(frame: Frame, a: Vector, *_: Vector) -> Vector:
         values = spread(a.values, frame.rows)
         if places < 0:
-            # Nothing is left of any decimal beyond its 38 digits, and rounding one place more says so.
+            # A decimal has at most 38 digits before the point: rounded to 39 places before it, it is 0.
             values = rounded(values, max(places, -39))
         return fit(frame, values, kind)
 

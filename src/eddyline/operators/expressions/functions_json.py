@@ -1,7 +1,7 @@
 """Which functions look into JSON texts.
 
-Answer   `MAKERS` gives their kernels; `json_columns.py` has what they compute.
-Limits   That file is loaded when a query has such a function: planning does without compiled kernels.
+Answer   `MAKERS` gives their kernels, which are in `json_columns.py`.
+Limits   That file is loaded when a query has such a function: planning loads no compiled kernels.
 """
 
 from __future__ import annotations

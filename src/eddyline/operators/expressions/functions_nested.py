@@ -1,7 +1,7 @@
 """Fields of STRUCTs and elements of ARRAYs, on whole columns.
 
 Answer   `struct_extract` is the field of each value, `array_extract` the element at a place (1 is the first, -1 the
-         last), `array_length` how many elements there are. What is not there is NULL.
+         last), `array_length` the number of elements. An element that does not exist is NULL.
 Limits   Values stay in Arrow form; no element is made a Python object.
 """
 

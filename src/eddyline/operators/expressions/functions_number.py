@@ -29,7 +29,7 @@ def narrow(frame: Frame, wide: Array, valid: Mask | None) -> Vector:
 
 
 def _within(values: Array, low: int, high: int) -> bool:
-    """Whether all values lie between two bounds: two fast passes that spare the search for the ones that do not."""
+    """Whether all values lie between two bounds: two fast passes, which mostly replace a test of each value."""
     return bool(values.max(initial=low) <= high and values.min(initial=high) >= low)
 
 
@@ -38,42 +38,29 @@ def _roomy(values: Array) -> bool:
     return _within(values, -(2**62), 2**62 - 1)
 
 
-def make_add(call: Call) -> Kernel:
+def make_sum(call: Call) -> Kernel:
+    """Sums and differences."""
+    operation: Callable[[Array, Array], Array] = np.add if call.function == "+" else np.subtract
     if call.type == DOUBLE:
-        return lambda frame, a, b: Vector(a.values + b.values, both(a.valid, b.valid))
+        return _plain_binary(operation)
     if call.type in (INT, DATE):
-        return lambda frame, a, b: narrow(frame, a.values.astype(np.int64) + b.values, both(a.valid, b.valid))
+        return lambda frame, a, b: narrow(frame, operation(a.values.astype(np.int64), b.values), both(a.valid, b.valid))
 
-    def add(frame: Frame, a: Vector, b: Vector) -> Vector:
-        total = a.values + b.values
+    def compute(frame: Frame, a: Vector, b: Vector) -> Vector:
+        found = operation(a.values, b.values)
         if _roomy(a.values) and _roomy(b.values):
-            return Vector(total, both(a.valid, b.valid))
-        # The sum has overflowed where both terms have one sign and the sum has the other.
-        bad = ((a.values ^ total) & (b.values ^ total)) < 0
-        return Vector(total, frame.spoil("overflow", bad, both(a.valid, b.valid)))
+            return Vector(found, both(a.valid, b.valid))
+        # A sum has overflowed where both terms have one sign and the sum has the other; a - b is a + ~b + 1.
+        other = b.values if call.function == "+" else ~b.values
+        bad = ((a.values ^ found) & (other ^ found)) < 0
+        return Vector(found, frame.spoil("overflow", bad, both(a.valid, b.valid)))
 
-    return add
-
-
-def make_subtract(call: Call) -> Kernel:
-    if call.type == DOUBLE:
-        return lambda frame, a, b: Vector(a.values - b.values, both(a.valid, b.valid))
-    if call.type in (INT, DATE):
-        return lambda frame, a, b: narrow(frame, a.values.astype(np.int64) - b.values, both(a.valid, b.valid))
-
-    def subtract(frame: Frame, a: Vector, b: Vector) -> Vector:
-        rest = a.values - b.values
-        if _roomy(a.values) and _roomy(b.values):
-            return Vector(rest, both(a.valid, b.valid))
-        bad = ((a.values ^ b.values) & (a.values ^ rest)) < 0
-        return Vector(rest, frame.spoil("overflow", bad, both(a.valid, b.valid)))
-
-    return subtract
+    return compute
 
 
 def make_multiply(call: Call) -> Kernel:
     if call.type == DOUBLE:
-        return lambda frame, a, b: Vector(a.values * b.values, both(a.valid, b.valid))
+        return _plain_binary(np.multiply)
     if call.type == INT:
         return lambda frame, a, b: narrow(frame, a.values.astype(np.int64) * b.values, both(a.valid, b.valid))
 
@@ -85,7 +72,7 @@ def make_multiply(call: Call) -> Kernel:
         size = np.abs(a.values.astype(np.float64)) * np.abs(b.values.astype(np.float64))
         if (size < 2.0**62).all():
             return Vector(product, valid)
-        # Near the limit the product is checked by dividing it again; the one quotient that overflows is kept out.
+        # Near the limit a product is tested by a division. The lowest number divided by -1 overflows: -1 is tested apart.
         lowest = _LOWEST[np.dtype(np.int64)]
         divisor = np.where((a.values == 0) | (a.values == -1), 1, a.values)
         wrong = (product // divisor != b.values) | (product % divisor != 0)
@@ -93,10 +80,6 @@ def make_multiply(call: Call) -> Kernel:
         return Vector(product, frame.spoil("overflow", bad, valid))
 
     return multiply
-
-
-def divide(frame: Frame, a: Vector, b: Vector) -> Vector:
-    return Vector(a.values / b.values, both(a.valid, b.valid))
 
 
 def make_whole_divide(call: Call) -> Kernel:
@@ -111,7 +94,7 @@ def make_whole_divide(call: Call) -> Kernel:
 
 def make_modulo(call: Call) -> Kernel:
     if call.type == DOUBLE:
-        return lambda frame, a, b: Vector(np.fmod(a.values, b.values), both(a.valid, b.valid))
+        return _plain_binary(np.fmod)
     return lambda frame, a, b: _quotient(frame, a, b, remainder=True)
 
 
@@ -125,16 +108,15 @@ def _quotient(frame: Frame, a: Vector, b: Vector, remainder: bool) -> Vector:
     return Vector(rest if remainder else (a.values - rest) // divisor, valid)
 
 
-def negate(frame: Frame, a: Vector) -> Vector:
-    if a.values.dtype == np.float64:
-        return Vector(-a.values, a.valid)
-    return Vector(-a.values, frame.spoil("overflow", a.values == _LOWEST[a.values.dtype], a.valid))
+def _of_sign(function: Callable[[Array], Array]) -> Callable[[Call], Kernel]:
+    """Negation and absolute value: only those of the lowest integer do not fit."""
 
+    def compute(frame: Frame, a: Vector) -> Vector:
+        if a.values.dtype == np.float64:
+            return Vector(function(a.values), a.valid)
+        return Vector(function(a.values), frame.spoil("overflow", a.values == _LOWEST[a.values.dtype], a.valid))
 
-def absolute(frame: Frame, a: Vector) -> Vector:
-    if a.values.dtype == np.float64:
-        return Vector(np.abs(a.values), a.valid)
-    return Vector(np.abs(a.values), frame.spoil("overflow", a.values == _LOWEST[a.values.dtype], a.valid))
+    return lambda call: compute
 
 
 def sign(frame: Frame, a: Vector) -> Vector:
@@ -186,22 +168,22 @@ def _unary(function: Callable[[Array], Array]) -> Callable[[Call], Kernel]:
     return lambda call: lambda frame, a: Vector(function(a.values), a.valid)
 
 
-def power(frame: Frame, a: Vector, b: Vector) -> Vector:
-    return Vector(np.power(a.values, b.values), both(a.valid, b.valid))
+def _plain_binary(function: Callable[[Array, Array], Array]) -> Kernel:
+    return lambda frame, a, b: Vector(function(a.values, b.values), both(a.valid, b.valid))
 
 
 MAKERS: dict[str, Callable[[Call], Kernel]] = {
-    "+": make_add,
-    "-": make_subtract,
+    "+": make_sum,
+    "-": make_sum,
     "*": make_multiply,
-    "/": lambda call: divide,
+    "/": lambda call: _plain_binary(np.true_divide),
     "//": make_whole_divide,
     "%": make_modulo,
-    "neg": lambda call: negate,
-    "abs": lambda call: absolute,
+    "neg": _of_sign(np.negative),
+    "abs": _of_sign(np.abs),
     "sign": lambda call: sign,
     "round": make_round,
-    "power": lambda call: power,
+    "power": lambda call: _plain_binary(np.power),
     "ceil": _unary(np.ceil),
     "floor": _unary(np.floor),
     "sqrt": _unary(np.sqrt),

@@ -29,8 +29,9 @@ from eddyline.operators.expressions.vectors import (
     to_arrow,
     validity,
 )
+from eddyline.state.plain_arrays import bytes_array
 
-#: What trim takes away: the characters of Unicode category Zs. Tabs and line ends stay.
+#: The characters that trim removes: those of Unicode category Zs. Tabs and line ends stay.
 SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 #: Parameters beyond these are as good as infinite.
 _FAR = 2**31 - 1
@@ -146,18 +147,12 @@ def ilike(texts: Any, pattern: str) -> Any:
     return like(pc.utf8_lower(texts), pc.utf8_lower(pa.scalar(pattern)).as_py())
 
 
-def contains(texts: Any, part: str) -> Any:
-    return pc.match_substring(texts, part)
-
-
 def position(texts: Any, part: str) -> Any:
     """Where the part begins, in characters from 1; 0 where it does not occur."""
     if part == "":
         return pc.if_else(pc.is_valid(texts), pa.scalar(1, pa.int64()), pa.scalar(None, pa.int64()))
-    # What stands before the part is what the split leaves first.
     found = pc.match_substring(texts, part)
-    pieces = pc.split_pattern(texts, part, max_splits=1)
-    before = pc.list_element(pieces, 0)
+    before = pc.list_element(pc.split_pattern(texts, part, max_splits=1), 0)
     return pc.if_else(found, pc.add(pc.utf8_length(before).cast(pa.int64()), 1), pa.scalar(0, pa.int64()))
 
 
@@ -174,7 +169,7 @@ def _slice(texts: Any, start: int, stop: int | None) -> Any:
 
 
 def _refused(texts: Any) -> Any:
-    """Nothing: the parameter is one that DuckDB refuses."""
+    """Null for each text: DuckDB refuses the parameter."""
     return pa.scalar(None, pa.string()) if isinstance(texts, pa.Scalar) else pa.nulls(len(texts), pa.string())
 
 
@@ -184,9 +179,7 @@ def left(texts: Any, n: int) -> Any:
 
 def right(texts: Any, n: int) -> Any:
     n = _clip(n)
-    if n == 0:
-        return _slice(texts, 0, 0)
-    return _slice(texts, -n, None)
+    return _slice(texts, 0, 0) if n == 0 else _slice(texts, -n, None)
 
 
 def substr(texts: Any, start: int, count: int | None = None) -> Any:
@@ -248,11 +241,7 @@ def split_part(texts: Any, separator: str, n: int) -> Any:
     from eddyline.state.columns import string_buffers
 
     packed, found = nth_pieces(*string_buffers(texts), np.frombuffer(separator.encode(), np.uint8), _clip(n))
-    known = (
-        np.packbits(pc.is_valid(texts).to_numpy(zero_copy_only=False), bitorder="little") if texts.null_count else None
-    )
-    valid = None if known is None else pa.py_buffer(known)
-    return pa.Array.from_buffers(pa.string(), len(texts), [valid, pa.py_buffer(packed), pa.py_buffer(found)])
+    return bytes_array(pa.string(), packed, found, validity(Vector(texts)))
 
 
 MAKERS: dict[str, Callable[[Call], Kernel]] = {
@@ -264,9 +253,9 @@ MAKERS: dict[str, Callable[[Call], Kernel]] = {
     "concat": make_concat,
     "like": parametric(like, BOOLEAN),
     "ilike": parametric(ilike, BOOLEAN),
-    "contains": parametric(contains, BOOLEAN),
-    "starts_with": parametric(lambda texts, part: pc.starts_with(texts, part), BOOLEAN),
-    "ends_with": parametric(lambda texts, part: pc.ends_with(texts, part), BOOLEAN),
+    "contains": parametric(pc.match_substring, BOOLEAN),
+    "starts_with": parametric(pc.starts_with, BOOLEAN),
+    "ends_with": parametric(pc.ends_with, BOOLEAN),
     "strpos": parametric(position, BIGINT),
     "replace": parametric(replace, STRING),
     "substr": parametric(substr, STRING),

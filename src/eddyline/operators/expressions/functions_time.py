@@ -61,7 +61,7 @@ def make_date_trunc(call: Call) -> Kernel:
             return (days - (days + 3) % 7) * DAY
         months = months_of(micros)
         size = _MONTHS[unit]
-        # Years are cut towards zero beyond the year: what lies before year 0 goes forward.
+        # Decades and longer units are cut towards year 0: times before year 0 get a later one.
         years = np.fmod(months // 12, size // 12) if size > 12 else 0
         return _month_start(months - months % 12 - years * 12 if size >= 12 else months - months % size)
 
@@ -85,47 +85,51 @@ def _truncated(values: Array, size: int) -> Array:
     return (values - np.fmod(values, size)) // size
 
 
-def part_of(unit: str, micros: Array) -> Array:
-    """One part of a time, as BIGINT."""
-    if unit in ("hour", "minute", "second", "millisecond", "microsecond"):
-        size, limit = {
-            "hour": (MICROSECONDS["hour"], 24),
-            "minute": (MICROSECONDS["minute"], 60),
-            "second": (MICROSECONDS["second"], 60),
-            "millisecond": (1_000, 60_000),
-            "microsecond": (1, 60_000_000),
-        }[unit]
-        return micros // size % limit
-    days = micros // DAY
-    if unit == "dow":
-        return (days + 4) % 7
-    if unit == "isodow":
-        return (days + 3) % 7 + 1
-    if unit == "week":
-        # The ISO week is that of the Thursday of the same week.
-        thursday = days - (days + 3) % 7 + 3
-        return (thursday - _year_start(thursday)) // 7 + 1
-    if unit == "doy":
-        return days - _year_start(days) + 1
-    months = months_of(micros)
-    years = months // 12
-    if unit == "year":
-        return years
-    if unit == "month":
-        return months % 12 + 1
-    if unit == "quarter":
-        return months % 12 // 3 + 1
-    if unit == "day":
-        return days - _month_start(months) // DAY + 1
-    if unit == "decade":
-        return _truncated(years, 10)
-    size = {"century": 100, "millennium": 1000}[unit]
-    return np.where(years > 0, (years - 1) // size + 1, -(_truncated(-years, size) + 1))
-
-
 def _year_start(days: Array) -> Array:
     start: Array = days.view("M8[D]").astype("M8[Y]").astype("M8[D]").view(np.int64)
     return start
+
+
+def _iso_week(days: Array) -> Array:
+    """The week of the year that the Thursday of the same week lies in."""
+    thursday = days - (days + 3) % 7 + 3
+    return (thursday - _year_start(thursday)) // 7 + 1
+
+
+def _era(years: Array, size: int) -> Array:
+    """Centuries and millennia: the first begins with year 1, and there is none with the number 0."""
+    return np.where(years > 0, (years - 1) // size + 1, -(_truncated(-years, size) + 1))
+
+
+#: Parts of the time of day: microseconds of one, and how many there are in the next larger part or in a minute.
+_OF_CLOCK = {unit: (MICROSECONDS[unit], 60 * size) for unit, size in (("millisecond", 1_000), ("microsecond", 10**6))}
+_OF_CLOCK |= {unit: (MICROSECONDS[unit], size) for unit, size in (("hour", 24), ("minute", 60), ("second", 60))}
+#: Parts that days give, and parts that months since year 0 give.
+_OF_DAYS: dict[str, Callable[[Array], Array]] = {
+    "dow": lambda days: (days + 4) % 7,
+    "isodow": lambda days: (days + 3) % 7 + 1,
+    "week": _iso_week,
+    "doy": lambda days: days - _year_start(days) + 1,
+}
+_OF_MONTHS: dict[str, Callable[[Array], Array]] = {
+    "year": lambda months: months // 12,
+    "month": lambda months: months % 12 + 1,
+    "quarter": lambda months: months % 12 // 3 + 1,
+    "decade": lambda months: _truncated(months // 12, 10),
+    "century": lambda months: _era(months // 12, 100),
+    "millennium": lambda months: _era(months // 12, 1000),
+}
+
+
+def part_of(unit: str, micros: Array) -> Array:
+    """One part of a time, as BIGINT."""
+    if unit in _OF_CLOCK:
+        size, limit = _OF_CLOCK[unit]
+        return micros // size % limit
+    if unit in _OF_DAYS:
+        return _OF_DAYS[unit](micros // DAY)
+    months = months_of(micros)
+    return micros // DAY - _month_start(months) // DAY + 1 if unit == "day" else _OF_MONTHS[unit](months)
 
 
 def make_date_part(call: Call) -> Kernel:

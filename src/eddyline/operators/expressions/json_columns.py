@@ -1,7 +1,7 @@
 """JSON in texts, on whole columns.
 
-Answer   Kernels of json_extract, json_extract_string, json_array_length and json_valid. A text that is no JSON has no
-         value, which is counted; a path that leads nowhere has none either.
+Answer   Kernels of json_extract, json_extract_string, json_array_length and json_valid. The result for a text that is
+         no JSON is NULL, and is counted. It is NULL too where a text has no value at the path.
 Limits   The path is a literal. The texts stay in Arrow's buffers; `kernels/texts/json_text.py` walks over their bytes.
 """
 
@@ -17,7 +17,7 @@ from eddyline.model.expressions.expression import Call, Literal
 from eddyline.model.expressions.json_path import read_path
 from eddyline.operators.expressions.vectors import Frame, Kernel, Vector, spread
 from eddyline.state.columns import string_buffers, validity
-from eddyline.state.plain_arrays import pack_bits
+from eddyline.state.plain_arrays import bytes_array
 
 
 def _path(call: Call) -> json_text.Path:
@@ -60,11 +60,7 @@ def _extract(plain: bool) -> Callable[[Call], Kernel]:
             located = _Located(frame, values, path)
             known = located.known(frame)
             offsets, data, there = json_text.written(located.data, located.states, located.starts, located.ends, plain)
-            mask = pack_bits(known & there)
-            whole = pa.Array.from_buffers(
-                pa.large_string(), frame.rows, [mask, pa.py_buffer(offsets), pa.py_buffer(data)]
-            )
-            return Vector(whole.cast(pa.string()))
+            return Vector(bytes_array(pa.string(), offsets, data, known & there))
 
         return kernel
 
@@ -76,9 +72,8 @@ def _length(call: Call) -> Kernel:
 
     def kernel(frame: Frame, values: Vector, *_: Vector) -> Vector:
         located = _Located(frame, values, path)
-        return Vector(
-            json_text.lengths(located.data, located.states, located.starts, located.ends), located.known(frame)
-        )
+        lengths = json_text.lengths(located.data, located.states, located.starts, located.ends)
+        return Vector(lengths, located.known(frame))
 
     return kernel
 

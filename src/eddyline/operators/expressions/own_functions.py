@@ -1,13 +1,13 @@
-"""Functions of one's own, computed on whole columns.
+"""Functions that a user has written, computed on whole columns.
 
-Answer   `register` lets this process know the code behind an `OwnFunction`; `make_call` is the kernel of a call. The
-         code gets arrays of Arrow, or of NumPy, and returns an array of the same length. A batch that raises is tried
-         again in halves, down to single rows: a row whose call raises has NULL and is counted under the function's
-         name, or stops the job.
-State    The functions that this process knows, by key. Code that has a place is imported when it is first needed.
-Limits   The code is asked only about rows that CASE, COALESCE or an earlier conjunct lets through, and in NumPy form
-         about rows without nulls; the others have NULL. It must be deterministic, and each row's result must depend on
-         that row alone.
+Answer   `register` gives this process the code of an `OwnFunction`; `make_call` is the kernel of a call. The code gets
+         arrays of Arrow, or of NumPy, and returns an array of the same length. If it raises for a batch, it is called
+         again with halves of the batch, down to single rows. A row for which it raises has NULL and is counted under
+         the function's name, or stops the job.
+State    The registered functions, by key. Code with the name of a module is imported when it is first needed.
+Limits   The code gets only rows that CASE, COALESCE or an earlier conjunct lets through, and in NumPy form only rows
+         without nulls; the other rows have NULL. It must be deterministic, and each row's result must depend on that
+         row alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eddyline.errors import DataProblem, UserError
 from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import Call
 from eddyline.model.expressions.own_function import OwnFunction
-from eddyline.operators.expressions.vectors import Frame, Kernel, Mask, Vector, from_arrow, to_arrow
+from eddyline.operators.expressions.vectors import Frame, Kernel, Mask, Vector, both, from_arrow, to_arrow, validity
 
 Code = Callable[..., Any]
 
@@ -87,8 +87,8 @@ def make_call(call: Call) -> Kernel:
 
     def apply(frame: Frame, *args: Vector) -> Vector:
         columns = [to_arrow(a, kind, frame.rows) for a, (_, kind) in zip(args, own.arguments, strict=True)]
-        asked = _asked(frame, columns if own.arrays == "numpy" else ())
-        places = None if asked is None else np.flatnonzero(asked)
+        computed = _computed_rows(frame, columns if own.arrays == "numpy" else ())
+        places = None if computed is None else np.flatnonzero(computed)
         if places is not None:
             columns = [column.take(pa.array(places)) for column in columns]
         found, failed = _tried(own, code, columns, frame.rows if places is None else len(places))
@@ -103,14 +103,12 @@ def make_call(call: Call) -> Kernel:
     return apply
 
 
-def _asked(frame: Frame, columns: Sequence[pa.Array]) -> Mask | None:
-    """The rows that the code is asked about; None: all."""
-    asked: Mask | None = None if frame.active is None else np.broadcast_to(frame.active, frame.rows)
+def _computed_rows(frame: Frame, columns: Sequence[pa.Array]) -> Mask | None:
+    """The rows that the code gets; None: all."""
+    chosen: Mask | None = None if frame.active is None else np.broadcast_to(frame.active, frame.rows)
     for column in columns:
-        if column.null_count:
-            known = np.asarray(column.is_valid())
-            asked = known if asked is None else asked & known
-    return None if asked is not None and asked.all() else asked
+        chosen = both(chosen, validity(Vector(column)))
+    return None if chosen is not None and chosen.all() else chosen
 
 
 def _tried(own: OwnFunction, code: Code, columns: list[pa.Array], rows: int) -> tuple[pa.Array, int]:

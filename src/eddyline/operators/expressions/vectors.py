@@ -3,7 +3,7 @@
 Answer   A `Vector` is a NumPy array with a validity mask, or, for STRING and DECIMAL, an Arrow array that holds its own
          nulls. A constant has length one (NumPy) or is an Arrow scalar, and spreads by broadcasting.
 State    A `Frame` lives for one evaluation: the columns, how many rows, the rows that count (`active`), and issues.
-Limits   What stands at an invalid place is arbitrary. Buffers of the input are read in place, never written.
+Limits   Values at invalid places are arbitrary. Buffers of the input are read in place, never written.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import ColumnKey
+from eddyline.state.plain_arrays import pack_bits, plain_array
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Array = np.ndarray[Any, Any]
@@ -137,16 +138,7 @@ def to_arrow(vector: Vector, kind: DataType, rows: int) -> pa.Array:
         values = np.broadcast_to(values, rows)
     if valid is not None and len(valid) != rows:
         valid = np.broadcast_to(valid, rows)
-    nulls = None
-    count = 0
-    if valid is not None:
-        count = rows - int(np.count_nonzero(valid))
-        nulls = pa.py_buffer(np.packbits(valid, bitorder="little")) if count else None
-    if dtype == np.bool_:
-        data = np.packbits(values, bitorder="little")
-    else:
-        data = np.ascontiguousarray(values, dtype)
-    return pa.Array.from_buffers(kind.arrow, rows, [nulls, pa.py_buffer(data)], count)
+    return plain_array(kind, np.asarray(values, dtype), valid)
 
 
 def constant(value: object, kind: DataType) -> Vector:
@@ -160,7 +152,7 @@ def constant(value: object, kind: DataType) -> Vector:
 
 
 def validity(vector: Vector) -> Mask | None:
-    """Where there is a value, for either face; None: everywhere."""
+    """Where a vector of either form has a value; None: everywhere."""
     values = vector.values
     if isinstance(values, np.ndarray):
         return vector.valid
@@ -168,11 +160,8 @@ def validity(vector: Vector) -> Mask | None:
         return None if values.is_valid else NOTHING
     if values.null_count == 0:
         return None
-    return (
-        bits(values.buffers()[0], values.offset, len(values))
-        if values.buffers()[0] is not None
-        else mask(pc.is_valid(values))
-    )
+    buffer = values.buffers()[0]
+    return mask(pc.is_valid(values)) if buffer is None else bits(buffer, values.offset, len(values))
 
 
 def mask(array: Any) -> Mask:
@@ -189,11 +178,7 @@ def boolean(array: Any) -> Vector:
         return Vector(NOTHING if not value else EVERYTHING, NOTHING if value is None else None)
     if len(array) == 0:
         return Vector(np.empty(0, np.bool_))
-    buffers = array.buffers()
-    return Vector(
-        bits(buffers[1], array.offset, len(array)),
-        bits(buffers[0], array.offset, len(array)) if array.null_count else None,
-    )
+    return Vector(bits(array.buffers()[1], array.offset, len(array)), validity(Vector(array)))
 
 
 def truth(vector: Vector) -> Mask:
@@ -210,7 +195,7 @@ def bitmap(where: Mask, rows: int) -> pa.Array:
     """A mask as an Arrow boolean array of `rows` values."""
     if len(where) != rows:
         where = np.broadcast_to(where, rows)
-    return pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(np.packbits(where, bitorder="little"))], 0)
+    return pa.Array.from_buffers(pa.bool_(), rows, [None, pack_bits(where)], 0)
 
 
 def without(values: Any, bad: Mask, rows: int) -> Any:
