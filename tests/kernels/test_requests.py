@@ -50,12 +50,12 @@ def test_scanned_and_clustered_rows(seed: int) -> None:
     args = (block, np.arange(columns), fixed)
     asking, there = kernels.Probes(probes, low, high), np.ones(count, np.bool_)
     at = kernels.ProbePlaces(np.asarray(asked, np.int64), there, 0, 0)
-    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, at, a, b)[:2], count, rng) == right
+    assert gathered(lambda begin, a, b: kernels.read_addresses(*args, asking, at, begin, a, b)[:2], count, rng) == right
     free, low_free = (2, 0) if columns > 1 else (0, 1)
     masked = np.asarray(asked, np.int64) & ~(free | ((1 << low_free) - 1))
     open_bits = kernels.ProbePlaces(masked, there, free, low_free)
     assert (
-        gathered(lambda begin, a, b: kernels.read_addresses(*args, begin, asking, open_bits, a, b)[:2], count, rng)
+        gathered(lambda begin, a, b: kernels.read_addresses(*args, asking, open_bits, begin, a, b)[:2], count, rng)
         == right
     )
 
@@ -77,7 +77,7 @@ def test_probes_that_work_alone(seed: int) -> None:
     every = np.empty(0, np.bool_)
     ids = (first, first + rows, first)
     assert (
-        gathered(lambda begin, a, b: alone.scan_each(keys, nulls, every, *ids, begin, asking, a, b)[:2], count, rng)
+        gathered(lambda begin, a, b: alone.scan_each(keys, nulls, every, *ids, asking, begin, a, b)[:2], count, rng)
         == right
     )
     cuts = [0, *sorted(rng.sample(range(1, rows), 2)), rows]
@@ -91,7 +91,7 @@ def test_probes_that_work_alone(seed: int) -> None:
         tuning = TemplateTuning(most_codes=rng.choice((0, 100)), least_room=8)
         blocks.append(clustered(addressing, here, gone, np.arange(end - begin), first + begin, first + end, tuning))
     table = np.stack([block.line(columns) for block in blocks])
-    assert gathered(lambda begin, a, b: alone.read_blocks(table, begin, asking, a, b)[:2], count, rng) == right
+    assert gathered(lambda begin, a, b: alone.read_blocks(table, asking, begin, a, b)[:2], count, rng) == right
 
 
 @pytest.mark.parametrize("rows", (1, 63, 64, 65, 127, 128, 129, 320))
@@ -110,7 +110,7 @@ def test_runs_of_portions(rows: int, values: int) -> None:
             table = np.stack([block.line(2)])
 
             def read(begin, a, b, table=table, asking=asking):
-                return alone.read_blocks(table, begin, asking, a, b)[:2]
+                return alone.read_blocks(table, asking, begin, a, b)[:2]
 
             right = matches(keys[[column]], nulls, 1 << column, 0, probes, low, high)
             assert gathered(read, probes.shape[1], Random(rows)) == right
@@ -120,7 +120,7 @@ def _scan(keys, nulls, fixed, first, begin, probes, low, high, out_probe, out_ro
     heads, following = kernels.table_of(probes)
     wanted = np.empty(0, np.bool_)
     stretch, asking = kernels.RequestStretch(keys, nulls, wanted, first), kernels.Probes(probes, low, high)
-    return kernels.scan(stretch, fixed, begin, asking, heads, following, out_probe, out_row)
+    return kernels.scan(stretch, fixed, asking, heads, following, begin, out_probe, out_row)
 
 
 def gathered(call, total: int, rng: Random) -> list[tuple[int, int]]:

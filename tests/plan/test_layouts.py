@@ -31,7 +31,7 @@ def test_runs_are_those_that_a_probe_reads(seed: int) -> None:
         np.array(fixed), sum(1 << c for c in fixed), keys[fixed, :1].copy(), np.zeros(1, np.int64), np.full(1, 500)
     )
     room = np.empty(1000, np.int64), np.empty(1000, np.int64)
-    done, found, runs, visited = read_blocks(block.line(columns).reshape(1, -1), 0, asking, *room)
+    done, found, runs, visited = read_blocks(block.line(columns).reshape(1, -1), asking, 0, *room)
     assert (
         done == 1
         and found == sum(bool((keys[fixed, row] == keys[fixed, 0]).all()) for row in range(500))
@@ -98,7 +98,7 @@ def test_a_block_that_an_earlier_configuration_left_is_read_whole() -> None:
         asking = Alone(
             np.array([column]), 1 << column, keys[[column], :5].copy(), np.zeros(5, np.int64), np.full(5, rows)
         )
-        done, found, runs, _ = read_blocks(block.line(3).reshape(1, -1), 0, asking, *room)
+        done, found, runs, _ = read_blocks(block.line(3).reshape(1, -1), asking, 0, *room)
         assert (
             done == 5
             and runs <= 5 * most

@@ -337,8 +337,8 @@ def costs(rounds: int = 9) -> Iterator[Line]:
     many = Probes(asked, np.zeros(400, np.int64), np.full(400, BLOCK))
     stretch, chains = RequestStretch(rare, nulls, every, 0), table_of(asked)
     work: dict[str, tuple[int, Callable[[], object]]] = {
-        "single_scan": (40, lambda: scan_each(key_columns, nulls, every, 0, BLOCK, 0, 0, few, *room)),
-        "shared_scan": (1, lambda: scan(stretch, 1, 0, many, *chains, *room)),
+        "single_scan": (40, lambda: scan_each(key_columns, nulls, every, 0, BLOCK, 0, few, 0, *room)),
+        "shared_scan": (1, lambda: scan(stretch, 1, many, *chains, 0, *room)),
         "build": (
             1,
             lambda: clustered(Fields((6, 5, 5)), key_columns, nulls, np.arange(BLOCK), 0, BLOCK, TemplateTuning()),

@@ -46,9 +46,9 @@ def measure_index(repeats: int = 5) -> IndexCosts:
         for column, keys in asked.items():
             every = np.zeros(_REQUESTS, np.int64), np.full(_REQUESTS, key_columns.shape[1])
             asking = Alone(np.array([column]), 1 << column, keys, *every)
-            _, _, runs, visited = read_blocks(table, 0, asking, *room)
+            _, _, runs, visited = read_blocks(table, asking, 0, *room)
             counts.append([runs, visited, _REQUESTS * _BLOCKS])
-            seconds.append(_fastest(repeats, partial(read_blocks, table, 0, asking, *room)))
+            seconds.append(_fastest(repeats, partial(read_blocks, table, asking, 0, *room)))
     # The third cost is that of looking a block up and of the rows that are found, which every configuration has.
     run, visit, _block_cost = explained(counts, seconds).tolist()
     built = [_fastest(repeats, partial(_block, key_columns, 0, widths)) for widths in ((6, 6), (6, 0))]

@@ -250,7 +250,7 @@ def _kept(probed, p, line, forms, out_probe, out_row, start, n):
 
 
 @njit(cache=True, nogil=True)
-def read_blocks(table, begin, probed, out_probe, out_row):
+def read_blocks(table, probed, begin, out_probe, out_row):
     """Probes from `begin` on read what lies behind their addresses in all blocks of a table.
 
     Returns:
@@ -290,7 +290,7 @@ def read_blocks(table, begin, probed, out_probe, out_row):
 
 
 @njit(cache=True, nogil=True)
-def scan_each(keys, nulls, wanted, first, end, base, begin, probed, out_probe, out_row):
+def scan_each(keys, nulls, wanted, first, end, base, probed, begin, out_probe, out_row):
     """Probes from `begin` on compare the rows of their ranges between the ids `first` and `end`.
 
     Args:

@@ -95,7 +95,7 @@ def table_of(keys):
 
 
 @njit(cache=True, nogil=True)
-def scan(stretch, fixed, begin, probed, heads, following, out_probe, out_row):
+def scan(stretch, fixed, probed, heads, following, begin, out_probe, out_row):
     """Rows from place `begin` of the stretch on look up the probes that they match.
 
     Args:
@@ -131,7 +131,7 @@ def scan(stretch, fixed, begin, probed, heads, following, out_probe, out_row):
 
 
 @njit(cache=True, nogil=True)
-def read_addresses(block, columns, fixed, begin, probed, places, out_probe, out_row):
+def read_addresses(block, columns, fixed, probed, places, begin, out_probe, out_row):
     """Probes from `begin` on read the rows behind their addresses.
 
     Args:

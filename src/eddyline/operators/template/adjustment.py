@@ -1,9 +1,9 @@
-"""Which columns the index of a template serves: it follows what requests fix.
+"""The configuration of a template's index: it follows the columns that requests fix.
 
-Answer   `note` counts requests by selection pattern, with a decay. `due` tells whether enough requests came since the
-         last search. `choose` gives the configuration that the exact search finds for these counts, or None. A change
-         has to save more over one window length than rebuilding the blocks costs. Counts that resemble those of the
-         last search are not searched again.
+Answer   `note` counts requests by selection pattern, with a decay. `due`: whether enough requests came since the last
+         search. `choose` gives the configuration that the exact search finds for these counts, or None. A change has to
+         save more over one window length than it costs to rebuild the blocks. Counts that resemble those of the last
+         search are not searched again.
 State    Decayed counts per pattern; requests, epochs and rows since the last search.
 Limits   Frequencies are counted, never timed; the same requests and epochs give the same choice.
 Reading  docs/operators/templates.md
@@ -22,7 +22,7 @@ from eddyline.tuning import TemplateTuning
 
 @dataclass(frozen=True, slots=True)
 class SearchInputs:
-    """What a search depends on: another search for much the same finds the same."""
+    """The inputs of a search: for inputs that resemble these another search would find the same."""
 
     #: Per pattern its share of all requests, and the rows in the window of one.
     shares: dict[int, float]
@@ -60,22 +60,21 @@ class Adjustment:
         self.batches: dict[int, float] = {}
         self.requests = 0
         self.epochs = 0
-        self.looks = 0
         self.searches = 0
         self.changes = 0
-        #: What the last search was made for.
-        self._seen: SearchInputs | None = None
+        #: The inputs of the last search.
+        self._searched: SearchInputs | None = None
         #: Distinct values per grouping column, the id up to which rows were counted for them, and how often that was
         #: done.
         self._values: list[int] = []
         self._counted_upto = 0
         self.counted = 0
-        #: The id of the row after the newest at the last search.
-        self._looked_upto = 0
+        #: The id after the newest row when `choose` was last called.
+        self._upto = 0
 
     def note(self, pattern: int, requests: int, rows: float, batches: int) -> None:
-        """Requests of one pattern came; `rows` is the sum of the rows in their windows, `batches` how many scans would
-        serve them."""
+        """Requests of one pattern came; `rows` is the sum of the rows in their windows, `batches` the number of scans
+        that would answer them."""
         self.counts[pattern] = self.counts.get(pattern, 0.0) + requests
         self.rows[pattern] = self.rows.get(pattern, 0.0) + rows
         self.batches[pattern] = self.batches.get(pattern, 0.0) + batches
@@ -85,8 +84,8 @@ class Adjustment:
         """`end` is the id after the newest row."""
         self.epochs += 1
         if not self.requests:
-            # Time counts from the first request on.
-            self._looked_upto = end
+            # Rows are counted from the first request on.
+            self._upto = end
 
     @property
     def due(self) -> bool:
@@ -99,8 +98,7 @@ class Adjustment:
     ) -> IndexLayout | None:
         """Another configuration that pays for its migration, or another order of given bits; None: the running one
         stays."""
-        self.looks += 1
-        came, self._looked_upto = max(rows.store.end - self._looked_upto, 1), rows.store.end
+        came, self._upto = max(rows.store.end - self._upto, 1), rows.store.end
         # As many requests as one window length brings.
         scale = min(max(window_rows / came, self.tuning.least_scale), self.tuning.most_scale)
         patterns = [
@@ -111,10 +109,10 @@ class Adjustment:
         values = self.values(rows)
         self._decay()
         self.requests = self.epochs = 0
-        seen = SearchInputs.of(patterns, values, running)
-        if not patterns or (self._seen is not None and self._seen.resembles(seen, self.tuning)):
+        inputs = SearchInputs.of(patterns, values, running)
+        if not patterns or (self._searched is not None and self._searched.resembles(inputs, self.tuning)):
             return None
-        self._seen = seen
+        self._searched = inputs
         self.searches += 1
         found = self.price.best(patterns, values, window_rows, bits)
         if found.layout == running:
@@ -154,6 +152,6 @@ class Adjustment:
         return {name: {str(p): value for p, value in found.items()} for name, found in kept.items()}
 
     def restore(self, saved: dict[str, dict[str, float]]) -> None:
-        self.counts = {int(p): c for p, c in saved["counts"].items()}
-        self.rows = {int(p): r for p, r in saved["rows"].items()}
-        self.batches = {int(p): b for p, b in saved["batches"].items()}
+        self.counts, self.rows, self.batches = (
+            {int(p): value for p, value in saved[name].items()} for name in ("counts", "rows", "batches")
+        )

@@ -1,11 +1,11 @@
-"""From pairs of requests and rows to answers, once per set of grouping columns: plain aggregates at once, others by the
-aggregation.
+"""From pairs of requests and rows to answers: plain aggregates directly, others by an aggregation per set of grouping
+columns.
 
 Answer   `Answering.tables(requests, request, ids)` groups the pairs by (request, chosen columns) and gives one table
          for all requests: their number, all grouping columns (NULL where not grouped by), all aggregates (NULL where
          not wanted). A request that groups by nothing has one row, also without any pair; a grouped request without
-         pairs has none. Where others have further rows of the template, `parts` gives what the groups hold here, and
-         `merged` makes the same tables of all parts.
+         pairs has none. Where other shards have rows of the template too, `parts` gives the state of the groups here,
+         and `merged` makes the same tables of the parts of all shards.
 State    The expressions of the template, compiled.
 Limits   Transient: every call begins with an empty aggregation.
 """
@@ -27,7 +27,7 @@ from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_expression
 from eddyline.operators.template.direct import Direct, Reader, serves
 from eddyline.operators.template.precomputed import Precomputed
-from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.probes import Requests, columns_in
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.state.columns import Ints
 
@@ -64,11 +64,13 @@ class Answering:
         made: list[pa.Table] = []
         for mask, chosen, grouped in _by_groups(requests, request):
             mine, here = request[chosen], ids[chosen]
-            found = self._at_once(mask, requests.count, mine, here, issues) if len(mine) else None
-            if found is None and len(mine):
-                made += self._results(self._grouped(mask, mine, here, issues), mask, grouped, issues)
-            else:
-                made += self._with_empty(found, mask, grouped, issues)
+            found = None
+            if len(mine) and self._direct is not None:
+                reader = self._reader(issues)
+                found = self._direct.table(self.schema, columns_in(mask), requests.count, mine, here, reader)
+            if len(mine) and found is None:
+                found = self._results(self._grouped(mask, mine, here, issues), mask, issues)
+            made += self._with_empty(found, mask, grouped, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
     def columns(
@@ -76,9 +78,8 @@ class Answering:
     ) -> Sequence[pa.Array | pa.ChunkedArray]:
         """The columns of the answer of one request: per column whether it is a grouping column, and its number."""
         if self._direct is not None and len(ids):
-            found = self._direct.columns(
-                wanted, self._chosen(int(requests.group_by[0])), request, ids, self._reader(issues)
-            )
+            chosen = columns_in(int(requests.group_by[0]))
+            found = self._direct.columns(wanted, chosen, request, ids, self._reader(issues))
             if found is not None:
                 return found
         return self.picked(self.tables(requests, request, ids, issues), wanted)
@@ -93,19 +94,13 @@ class Answering:
 
         return values
 
-    def _at_once(self, mask: int, count: int, request: Ints, ids: Ints, issues: Issues) -> pa.Table | None:
-        """The groups of plain aggregates; None: the aggregation has to do it."""
-        if self._direct is None:
-            return None
-        return self._direct.table(self.schema, self._chosen(mask), count, request, ids, self._reader(issues))
-
     def summed(self, requests: Requests, request: Ints, group: Ints, groups: Precomputed, issues: Issues) -> pa.Table:
         """The answers of all requests from pairs of a request and a group that is kept."""
         values = self._reader(issues)
         made: list[pa.Table] = []
         for mask, chosen, grouped in _by_groups(requests, request):
             mine, here = request[chosen], group[chosen]
-            found = groups.table(self.schema, self._chosen(mask), mine, here, values) if len(mine) else None
+            found = groups.table(self.schema, columns_in(mask), mine, here, values) if len(mine) else None
             made += self._with_empty(found, mask, grouped, issues)
         return self._unwanted_as_null(self._in_order(made), requests.aggregates)
 
@@ -123,47 +118,43 @@ class Answering:
     def _grouped(self, mask: int, request: Ints, ids: Ints, issues: Issues) -> Aggregation:
         aggregation = self._aggregation(mask)
         if len(request):
-            aggregation.enter(self._batch(aggregation, self._chosen(mask), request, ids, issues))
+            aggregation.enter(self._batch(aggregation, columns_in(mask), request, ids, issues))
         return aggregation
-
-    def _chosen(self, mask: int) -> list[int]:
-        return [k for k in range(len(self.keys)) if mask >> k & 1]
 
     def _aggregation(self, mask: int) -> Aggregation:
         """An empty aggregation by request and the columns of a mask."""
         if mask not in self._configs:
-            chosen = [self.keys[k] for k in self._chosen(mask)]
+            chosen = [self.keys[k] for k in columns_in(mask)]
             groups = (_REQUEST, *(key.expression for key in chosen))
-            self._configs[mask] = AggregateConfig(
-                (OutputColumn(REQUEST, _REQUEST), *chosen, *self.aggregates), groups, None, Emit(), 0
-            )
+            outputs = (OutputColumn(REQUEST, _REQUEST), *chosen, *self.aggregates)
+            self._configs[mask] = AggregateConfig(outputs, groups, None, Emit(), 0)
         return Aggregation(self._configs[mask])
 
-    def _results(self, aggregation: Aggregation | None, mask: int, grouped: Ints, issues: Issues) -> list[pa.Table]:
-        """The answers of the requests `grouped`, which group by the columns of a mask; without an aggregation no row
-        counts for them."""
-        found = None if aggregation is None else aggregation.changes(0, issues)
-        return self._with_empty(
-            None if found is None else self._complete(found, self._chosen(mask)), mask, grouped, issues
-        )
+    def _results(self, aggregation: Aggregation, mask: int, issues: Issues) -> pa.Table | None:
+        """The groups of an aggregation by the columns of a mask, with all columns of answers; None: there are none."""
+        found = aggregation.changes(0, issues)
+        if found is None:
+            return None
+        columns = [found.column(REQUEST)]
+        for k, output in enumerate(self.keys):
+            columns.append(found.column(output.name) if mask >> k & 1 else pa.nulls(len(found), output.type.arrow))
+        columns += [found.column(output.name) for output in self.aggregates]
+        return pa.table(columns, schema=self.schema)
 
     def _with_empty(self, found: pa.Table | None, mask: int, grouped: Ints, issues: Issues) -> list[pa.Table]:
-        """The groups that were found; requests that group by nothing and have none get the aggregates of no row."""
+        """The groups that were found; a request that groups by nothing and has no group gets the aggregates of no
+        row."""
         parts = [] if found is None else [found]
         if not mask and (found is None or len(found) < len(grouped)):
-            rest = grouped
-            if found is not None:
-                missing = np.ones(int(grouped[-1]) + 1, np.bool_)
-                missing[np.asarray(found.column(REQUEST))] = False
-                rest = grouped[missing[grouped]]
-            parts += [self._nothing(rest, issues)] if len(rest) else []
+            rest = grouped if found is None else np.setdiff1d(grouped, np.asarray(found.column(REQUEST)))
+            parts += [self._of_no_row(rest, issues)] if len(rest) else []
         return parts
 
     # -- answers in parts
 
     def parts(self, requests: Requests, request: Ints, ids: Ints, issues: Issues) -> pa.Table:
-        """What the groups of all requests hold here; a request that groups by nothing has a part also where no row
-        counts."""
+        """The state here of the groups of all requests; a request that groups by nothing has a part even without
+        rows."""
         made = []
         for mask, chosen, grouped in _by_groups(requests, request):
             aggregation = self._grouped(mask, request[chosen], ids[chosen], issues)
@@ -176,15 +167,16 @@ class Answering:
         return pa.concat_tables(made) if made else pa.table({})
 
     def _part(self, held: pa.Table, mask: int, wanted: Ints) -> pa.Table:
-        """What groups hold, with a column for every grouping column of the template."""
+        """The state of groups, with a column for every grouping column of the template."""
         numbers = np.asarray(held.column("key-0"))
         columns = {
             REQUEST: pa.array(numbers),
             _GROUPS: pa.array(np.full(len(held), mask)),
             _WANTED: pa.array(wanted[numbers]),
         }
+        chosen = columns_in(mask)
         for k, output in enumerate(self.keys):
-            at = self._chosen(mask).index(k) + 1 if mask >> k & 1 else None
+            at = chosen.index(k) + 1 if k in chosen else None
             columns[f"{_KEY}{k}"] = pa.nulls(len(held), output.type.arrow) if at is None else held.column(f"key-{at}")
         rest = [name for name in held.column_names if not name.startswith("key-")]
         return pa.table(columns | {name: held.column(name) for name in rest})
@@ -202,14 +194,14 @@ class Answering:
             here = np.flatnonzero(masks == mask)
             aggregation = self._aggregation(mask)
             aggregation.enter_parts(self._held(whole.take(pa.array(here)), mask))
-            made += self._results(aggregation, mask, np.unique(numbers[here]), issues)
+            made += self._with_empty(self._results(aggregation, mask, issues), mask, np.unique(numbers[here]), issues)
         wanted = np.zeros(int(numbers.max()) + 1, np.int64)
         wanted[numbers] = np.asarray(whole.column(_WANTED))
         return self._unwanted_as_null(self._in_order(made), wanted)
 
     def _held(self, part: pa.Table, mask: int) -> pa.Table:
         """The reverse of `_part`."""
-        keys = [part.column(REQUEST), *(part.column(f"{_KEY}{k}") for k in self._chosen(mask))]
+        keys = [part.column(REQUEST), *(part.column(f"{_KEY}{k}") for k in columns_in(mask))]
         rest = [name for name in part.column_names if name == "total" or name.startswith("state-")]
         return pa.table({f"key-{at}": key for at, key in enumerate(keys)} | {name: part.column(name) for name in rest})
 
@@ -218,7 +210,7 @@ class Answering:
     def _batch(self, aggregation: Aggregation, chosen: list[int], request: Ints, ids: Ints, issues: Issues) -> Batch:
         values: dict[ColumnKey, pa.Array] = {}
         wanted = [self.keys[k].expression for k in chosen] + list(aggregation.layout.arguments)
-        for alias, column in frozenset().union(*(columns_of(e) for e in wanted)) if wanted else ():
+        for alias, column in frozenset().union(*(columns_of(e) for e in wanted)):
             values[alias, column] = self.rows.values(column, ids)
         keys = [pa.array(request), *(self.value(self.keys[k].expression, values, len(ids), issues) for k in chosen)]
         kinds = [BIGINT, *(self.keys[k].type for k in chosen)]
@@ -238,21 +230,14 @@ class Answering:
         assert compiled is not None
         return compiled(values, rows, issues)
 
-    def _complete(self, table: pa.Table, chosen: list[int]) -> pa.Table:
-        columns = [table.column(REQUEST)]
-        for k, output in enumerate(self.keys):
-            columns.append(table.column(output.name) if k in chosen else pa.nulls(len(table), output.type.arrow))
-        columns += [table.column(output.name) for output in self.aggregates]
-        return pa.table(columns, schema=self.schema)
-
-    def _nothing(self, requests: Ints, issues: Issues) -> pa.Table:
-        """What a request that groups by nothing gets where no row counts: COUNT is 0."""
+    def _of_no_row(self, requests: Ints, issues: Issues) -> pa.Table:
+        """The answers of requests that group by nothing and have no row: COUNT is 0."""
         empty = self._empty
         if empty is None:
             empty = Aggregation(AggregateConfig(self.aggregates, (), None, Emit(), 0)).changes(0, issues)
             assert empty is not None
             if all(isinstance(o.expression, Aggregate) for o in self.aggregates):
-                # Other expressions are computed for every request: what goes wrong in them is counted.
+                # Other expressions are computed for every request, and their issues counted each time.
                 self._empty = empty
         columns = [pa.array(requests)] + [pa.nulls(len(requests), o.type.arrow) for o in self.keys]
         columns += [empty.column(o.name).take(pa.array(np.zeros(len(requests), np.int64))) for o in self.aggregates]

@@ -1,7 +1,7 @@
 """Sealed blocks of a template's rows, clustered by address.
 
-Answer   `Addressing` says how keys become addresses: a field of bits per column (`Fields`), or the hash of some
-         columns together (`Together`). `build` clusters one block; `IndexBlock.pairs` lets probes read it.
+Answer   `Addressing` makes addresses of keys: a field of bits per column (`Fields`), or one hash of some columns
+         (`Together`). `build` clusters one block; `IndexBlock.pairs` gives the rows of a block that probes match.
 State    A block holds copies of ids, keys and null bits of its rows, and one offset per address.
 Limits   The values that a column has in a block are numbered, and the numbers spread evenly over its field (*code*),
          unless they are very many. Of such columns those that requests bound by ranges are cut at quantiles of the
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -23,16 +23,18 @@ from eddyline.kernels.requests import request_blocks as tables
 from eddyline.kernels.requests import requests as kernels
 from eddyline.kernels.requests.block_building import add_field, cluster_rows, code_rows, number_distinct
 from eddyline.operators.stream.keys import combined
+from eddyline.operators.template.probes import PatternProbes
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.operators.template.visits import Visits
+from eddyline.operators.template.visits import Visits, read_all
 from eddyline.state.columns import Ints
+from eddyline.state.runs import places_within
 from eddyline.tuning import TemplateTuning
 
 
 @dataclass(slots=True)
 class Located:
-    """Where probes of one pattern read: the fixed part of each address, probes that the block can hold, and the open
-    bits."""
+    """Where probes of one pattern read: the fixed part of each address, whether the block can have rows for it, and the
+    open bits."""
 
     address: Ints
     alive: npt.NDArray[np.bool_]
@@ -137,13 +139,8 @@ class Field:
         """The numbers of a field in a block table's line."""
         values = self.codes if self.codes is not None else self.cuts
         kind = tables.CODES if self.codes is not None else tables.HASHED if self.cuts is None else tables.CUTS
-        line[:] = (
-            self.bits,
-            self.shift,
-            kind,
-            0 if values is None else values.ctypes.data,
-            0 if values is None else len(values),
-        )
+        address, count = (0, 0) if values is None else (values.ctypes.data, len(values))
+        line[:] = self.bits, self.shift, kind, address, count
 
     def numbered(self, codes: Ints) -> Ints:
         """Codes as fields: each code has its own, or each field has about the same number of neighbouring codes."""
@@ -185,7 +182,7 @@ class Fields:
                 add_field(address, codes.rows[column], field.numbered(np.arange(len(distinct))), shift)
             else:
                 fields[column] = field = Field(bits, shift, None, self._cuts(column, keys[column], nulls))
-                # The key of a null means nothing: its row gets field 0, and no probe takes the row.
+                # The key of a null is arbitrary: its row gets field 0, and no probe takes the row.
                 address |= np.where(nulls >> column & 1 == 0, field.of(keys[column])[0], 0) << shift
             shift += bits
         return FieldAddresses(fields, tuning), address
@@ -241,14 +238,12 @@ def _spread(
     """Each address once per field that the range of its probe covers."""
     times = count[probe]
     at = np.repeat(np.arange(len(address)), times)
-    within = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
-    return address[at] | (first[probe[at]] + within) << shift, alive[at], probe[at]
+    return address[at] | (first[probe[at]] + places_within(times)) << shift, alive[at], probe[at]
 
 
 @dataclass(frozen=True)
 class Together:
-    """One hash over some columns, for comparisons with `Fields`. It helps requests that fix all of them, and no
-    others."""
+    """One hash of some columns, to compare `Fields` with. It serves only requests that fix all of these columns."""
 
     columns: tuple[int, ...]
     bits: int
@@ -311,55 +306,26 @@ class IndexBlock:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.rows[:4]) + self.forms.nbytes
 
-    def pairs(
-        self,
-        pattern: int,
-        columns: list[int],
-        keys: Ints,
-        spans: Spans,
-        probes: Ints,
-        low: Ints,
-        high: Ints,
-        visits: Visits,
-    ) -> list[tuple[Ints, Ints]]:
-        """Pairs (probe, row id); `keys` has one line per fixed column, `low` and `high` are the ids of each probe's
-        window.
-
-        Rows beside a range may be among them.
-        """
-        at = self.addresses.locate(columns, keys, spans)
-        keys, probes, low, high = (
-            np.ascontiguousarray(keys[:, at.probe]),
-            probes[at.probe],
-            low[at.probe],
-            high[at.probe],
-        )
-        made: list[tuple[Ints, Ints]] = []
-        fixed, probed = np.array(columns, np.int64), kernels.Probes(keys, low, high)
+    def pairs(self, probes: PatternProbes, visits: Visits) -> tuple[Ints, Ints]:
+        """Pairs (number of a probe, row id); rows outside of ranges may be among them."""
+        at = self.addresses.locate(probes.columns, probes.keys(), probes.spans())
+        probes, fixed = probes.some(at.probe), np.array(probes.columns, np.int64)
+        probed = kernels.Probes(probes.keys(), probes.low, probes.high)
         places = kernels.ProbePlaces(at.address, at.alive, at.free, at.low_free)
-        begin, room = 0, self.least_room
-        while begin < len(probes):
-            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count, runs, visited = kernels.read_addresses(
-                self.rows, fixed, pattern, begin, probed, places, out_probe, out_row
-            )
-            visits.rows += visited
-            visits.runs += runs
-            made.append((probes[out_probe[:count]], out_row[:count]))
-            room *= 2
-        return made
+        read = partial(kernels.read_addresses, self.rows, fixed, probes.fixed, probed, places)
+        found, ids = read_all(read, len(probes), self.least_room, visits)
+        return probes.numbers[found], ids
 
 
 def build(rows: TemplateRows, first: int, stop: int, addressing: Addressing) -> IndexBlock:
     """Cluster the rows first … stop-1, without those that have left."""
     begin = max(first, rows.store.first)
     keys, nulls, wanted = rows.keys.lines(begin, stop), rows.null_bits(begin, stop), rows.wanted(begin, stop)
-    if not len(wanted):
-        return clustered(addressing, keys, nulls, np.arange(begin - first, stop - first), first, stop, rows.tuning)
-    kept = np.flatnonzero(wanted)
-    return clustered(
-        addressing, np.ascontiguousarray(keys[:, kept]), nulls[kept], kept + (begin - first), first, stop, rows.tuning
-    )
+    ids = np.arange(begin - first, stop - first)
+    if len(wanted):
+        kept = np.flatnonzero(wanted)
+        keys, nulls, ids = np.ascontiguousarray(keys[:, kept]), nulls[kept], ids[kept]
+    return clustered(addressing, keys, nulls, ids, first, stop, rows.tuning)
 
 
 def clustered(

@@ -1,8 +1,8 @@
-"""Answers of plain aggregates over whole numbers: straight from the rows, without an aggregation that could go on.
+"""Answers of plain aggregates over whole numbers: straight from the rows, without the state of an aggregation.
 
 Answer   `Direct.table(columns, requests, request, ids)` groups rows by (request, columns) and gives the groups with
-         their aggregates, as the aggregation of registered queries would. None: a value is too large for it, or texts
-         with equal hashes differ.
+         their aggregates, the same as an aggregation gives. None: a value is too large for it, or texts with equal
+         hashes differ.
 State    None.
 Limits   COUNT, SUM, AVG, MIN and MAX of columns of whole numbers, and COUNT of any column (`serves`). Sums of absolute
          values stay below 2^53, where doubles are exact.
@@ -103,10 +103,10 @@ class Direct:
         codes, first = self._groups(chosen, 1, request, ids)
         keys = self._keys(chosen, codes, first, ids, values) if chosen else {}
         numbers = [number for is_key, number in wanted if not is_key]
-        aggregates = (
-            None if keys is None else self._aggregates([self._over[n] for n in numbers], codes, len(first), ids)
-        )
-        if keys is None or aggregates is None:
+        if keys is None:
+            return None
+        aggregates = self._aggregates([self._over[n] for n in numbers], codes, len(first), ids)
+        if aggregates is None:
             return None
         made = iter(aggregates)
         return [keys[number] if is_key else next(made) for is_key, number in wanted]
@@ -168,7 +168,7 @@ class Direct:
 
 
 def read(aggregate: Aggregate, counts: Ints, sums: Ints, least: Ints, greatest: Ints) -> pa.Array:
-    """An aggregate of groups, from what they count, sum up and have at the ends."""
+    """An aggregate of groups, from their counts, sums, least and greatest values."""
     if aggregate.function == "count":
         return plain_array(BIGINT, counts)
     there = counts > 0
@@ -183,9 +183,8 @@ def _means(sums: Ints, counts: Ints) -> npt.NDArray[np.float64]:
     if (np.abs(sums) < 1 << 53).all():
         # Both are doubles: their quotient is rounded once.
         return sums / np.maximum(counts, 1)
-    found: npt.NDArray[np.float64] = read_means(
-        np.arange(len(sums)), np.stack([sums, sums >> 63], axis=1), counts, _UNITS
-    )
+    halves = np.stack([sums, sums >> 63], axis=1)
+    found: npt.NDArray[np.float64] = read_means(np.arange(len(sums)), halves, counts, _UNITS)
     return found
 
 

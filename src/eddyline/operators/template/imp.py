@@ -1,6 +1,6 @@
 """Access path *imp*: sealed blocks of rows, clustered by an address with a few bits of each grouping column.
 
-Answer   `pairs(requests)`: in every sealed block a probe computes the fields of the columns that it fixes and reads one
+Answer   `pairs(probes)`: in every sealed block a probe computes the fields of the columns that it fixes and reads one
          run of rows per combination of the bits that it leaves open. The newest rows are scanned until that has cost as
          much as clustering them.
 
@@ -19,15 +19,17 @@ Limits   Ids must not change: `forget` drops all blocks where they do. A pattern
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from eddyline.kernels.requests.request_blocks import Alone, read_blocks
+from eddyline.kernels.requests.request_blocks import read_blocks
 from eddyline.operators.template.blocks import Addressing, FieldAddresses, Fields, IndexBlock, build
-from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.probes import PatternProbes
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.operators.template.scan import Scan, alone
-from eddyline.operators.template.visits import Visits
-from eddyline.state.columns import Ints
+from eddyline.operators.template.scan import Scan
+from eddyline.operators.template.visits import Visits, read_all
+from eddyline.state.columns import Ints, joined_pairs
 
 
 class Imp:
@@ -64,16 +66,16 @@ class Imp:
         if isinstance(found, Fields) and ranged & ~found.ranged:
             self.addressing = Fields(found.bits, found.ranged | ranged)
 
-    def covered(self, requests: Requests, ranged: int, probes: Ints) -> float:
-        """How many fields the ranges of a probe cover, on average, judged by the newest block."""
-        if not ranged or not self.blocks:
+    def covered(self, probes: PatternProbes) -> float:
+        """How many fields the ranges of a probe cover, on average, in the newest block."""
+        if not probes.ranged or not self.blocks:
             return 1.0
         addresses = self.blocks[max(self.blocks)].addresses
         fields = addresses.fields if isinstance(addresses, FieldAddresses) else []
         found = 1.0
-        for column, field in enumerate(fields):
-            if ranged >> column & 1 and field.bits:
-                span = field.covered(requests.lows[column][probes], requests.highs[column][probes])
+        for field, (least, most) in ((fields[c], span) for c, span in probes.spans().items() if c < len(fields)):
+            if field.bits:
+                span = field.covered(least, most)
                 found *= 1 << field.bits if span is None else max(float(np.maximum(span[1] - span[0], 0).mean()), 1.0)
         return found
 
@@ -111,23 +113,19 @@ class Imp:
             self._nbytes = sum(block.nbytes for block in self.blocks.values())
         return self._nbytes
 
-    def pairs(
-        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
-    ) -> tuple[Ints, Ints]:
-        """Pairs (probe, row id) of one selection pattern; rows beside a range may be among them."""
-        if not len(probes) or not self.addressing.helps(pattern, ranged):
-            return self._scan.pairs(requests, pattern, ranged, probes, low, high)
+    def pairs(self, probes: PatternProbes) -> tuple[Ints, Ints]:
+        """Pairs (number of a probe, row id); rows outside of ranges may be among them."""
+        if not len(probes) or not self.addressing.helps(probes.fixed, probes.ranged):
+            return self._scan.pairs(probes)
+        low, high = probes.low, probes.high
         first, end = (int(low[0]), int(high[0])) if len(probes) == 1 else (int(low.min()), int(high.max()))
         covered = self._cover(first, end, len(probes))
-        made = [self._scan.stretch(requests, pattern, ranged, probes, low, high, covered, end)] if covered < end else []
-        if not pattern or ranged:
-            made += self._by_ranges(requests, pattern, ranged, probes, low, high)
+        made = [self._scan.stretch(probes, covered, end)] if covered < end else []
+        if not probes.fixed or probes.ranged:
+            made += self._by_ranges(probes)
         elif first < covered:
-            made += self._alone(alone(requests, pattern, self.rows, probes, low, high), probes)
-        if len(made) == 1:
-            return made[0]
-        none = np.empty(0, np.int64)
-        return np.concatenate([none, *(p for p, _ in made)]), np.concatenate([none, *(r for _, r in made)])
+            made.append(self._alone(probes))
+        return joined_pairs(made)
 
     def _cover(self, first: int, end: int, probes: int) -> int:
         """Build the blocks that are read for the first time; returns the id after the last row that lies in a block.
@@ -155,45 +153,22 @@ class Imp:
         self._owed = 0.0
         return stop
 
-    def _alone(self, single: Alone, probes: Ints) -> list[tuple[Ints, Ints]]:
+    def _alone(self, probes: PatternProbes) -> tuple[Ints, Ints]:
         """Every probe reads all blocks, one probe after the other."""
         if self._table is None:
-            lines = [self.blocks[first].line(self.rows.columns) for first in sorted(self.blocks)]
-            self._table = np.stack(lines)
-        made: list[tuple[Ints, Ints]] = []
-        begin, room = 0, self.rows.tuning.room(len(probes))
-        while begin < len(probes):
-            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count, runs, visited = read_blocks(self._table, begin, single, out_probe, out_row)
-            self.visits.rows += visited
-            self.visits.runs += runs
-            made.append((probes[out_probe[:count]], out_row[:count]))
-            room *= 2
-        return made
+            self._table = np.stack([self.blocks[first].line(self.rows.columns) for first in sorted(self.blocks)])
+        read, room = partial(read_blocks, self._table, probes.alone()), self.rows.tuning.room(len(probes))
+        places, ids = read_all(read, len(probes), room, self.visits)
+        return probes.numbers[places], ids
 
-    def _by_ranges(
-        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
-    ) -> list[tuple[Ints, Ints]]:
+    def _by_ranges(self, probes: PatternProbes) -> list[tuple[Ints, Ints]]:
         """Probes with ranges read block after block."""
-        columns = [c for c in range(self.rows.columns) if pattern >> c & 1]
-        keys = (
-            np.stack([requests.keys[c][probes] for c in columns]) if columns else np.empty((0, len(probes)), np.int64)
-        )
-        bounds = {
-            c: (requests.lows[c][probes], requests.highs[c][probes])
-            for c in range(self.rows.columns)
-            if ranged >> c & 1
-        }
+        low, high = probes.low, probes.high
         made: list[tuple[Ints, Ints]] = []
         for first, block in sorted(self.blocks.items()):
             here = np.flatnonzero((low < block.stop) & (high > first) & (low < high))
-            if not len(here):
-                continue
-            if block.addressing.helps(pattern, ranged):
-                spans = {c: (least[here], most[here]) for c, (least, most) in bounds.items()}
-                made += block.pairs(
-                    pattern, columns, keys[:, here], spans, probes[here], low[here], high[here], self.visits
-                )
-            else:
-                made.append(self._scan.stretch(requests, pattern, ranged, probes, low, high, first, block.stop))
+            if len(here) and block.addressing.helps(probes.fixed, probes.ranged):
+                made.append(block.pairs(probes.some(here), self.visits))
+            elif len(here):
+                made.append(self._scan.stretch(probes, first, block.stop))
         return made

@@ -23,7 +23,7 @@ from eddyline.state.store import Store
 
 class TemplateKeys:
     def __init__(self, store: Store, keys: Sequence[Expression], holds: Expression | None, portion: int) -> None:
-        """`portion` is the number of rows that are worked out at a time."""
+        """`portion` is the number of rows whose keys are computed at a time."""
         self.store = store
         self._portion = portion
         self._keys: list[tuple[Compiled, Expression]] = [(compile_expression(e), e) for e in keys]
@@ -31,8 +31,8 @@ class TemplateKeys:
         self.forget()
 
     def forget(self) -> None:
-        """Row ids have changed."""
-        #: The id of the first row whose keys are here, and the one after the last.
+        """Drop all keys: row ids have changed."""
+        #: The id of the first row whose keys are known, and the one after the last.
         self.base = self.upto = 0
         self.keys: Ints = np.empty((len(self._keys), 0), np.int64)
         self.nulls: Ints = np.empty(0, np.int64)
@@ -51,7 +51,7 @@ class TemplateKeys:
         while self.upto < end:
             stop = min(end, self.upto + self._portion)
             self._make_room(stop)
-            self._work_out(self.upto, stop)
+            self._compute(self.upto, stop)
             self.upto = stop
 
     def _make_room(self, stop: int) -> None:
@@ -70,12 +70,11 @@ class TemplateKeys:
             self.holds = holds
         self.keys, self.nulls, self.base = keys, nulls, self.store.first
 
-    def _work_out(self, first: int, stop: int) -> None:
+    def _compute(self, first: int, stop: int) -> None:
         ids = np.arange(first, stop)
         here = slice(first - self.base, stop - self.base)
-        needed = {at for compiled, _ in self._keys for at in compiled.columns} | set(
-            self._holds.columns if self._holds is not None else ()
-        )
+        needed = {at for compiled, _ in self._keys for at in compiled.columns}
+        needed |= set(self._holds.columns if self._holds is not None else ())
         columns = {at: self.store.gather(at[1], ids) for at in needed}
         self.nulls[here] = 0
         for number, (compiled, expression) in enumerate(self._keys):

@@ -2,11 +2,11 @@
 
 Answer   `move(low, high)` makes the groups those of the rows with ids from `low` to `high`: new rows enter their
          groups, rows that have left the window leave them. `pairs` finds the groups of each request, `table` adds them
-         up. `pays` tells whether groups cost less than reading the rows.
-State    Per group its keys, rows and sums; per row of the window its group and what it brought. Nothing until
-         requests have cost as much as making the groups does.
-Limits   COUNT, SUM and AVG of whole numbers below 2^31, which can be taken back exactly. Windows move forward. Texts
-         whose hashes collide end it.
+         up. `pays` compares the cost of groups with that of reading the rows.
+State    Per group its keys, rows and sums; per row of the window its group and values. There is none before requests
+         have cost as much as it costs to make the groups.
+Limits   COUNT, SUM and AVG of whole numbers below 2^31, which can be subtracted exactly. Windows move forward. Once
+         two texts have the same hash, this path is not used again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.kernels.groups.lasting_groups import Groups, chain_groups, enter_groups, leave_groups, merge_groups
-from eddyline.kernels.requests.request_blocks import Alone, read_blocks, scan_each
+from eddyline.kernels.requests.request_blocks import read_blocks, scan_each
 from eddyline.kernels.requests.request_groups import group_rows
 from eddyline.model.expressions.expression import Aggregate, Expression
 from eddyline.model.joining import is_exact
 from eddyline.model.query import OutputColumn
 from eddyline.operators.template.blocks import Fields, IndexBlock, clustered
 from eddyline.operators.template.direct import argument, read
-from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.probes import PatternProbes, Requests
 from eddyline.operators.template.rows import TemplateRows
-from eddyline.state.columns import Ints, as_plain, validity
+from eddyline.operators.template.visits import read_all
+from eddyline.state.columns import Ints, as_plain, joined_pairs, validity
 
 _SMALL = frozenset({"TINYINT", "SMALLINT", "INT"})
 _EVERY = np.empty(0, np.bool_)
@@ -38,7 +40,7 @@ Values = Callable[[Expression, Ints], pa.Array]
 
 
 def serves(aggregates: Sequence[OutputColumn]) -> bool:
-    """Whether all aggregates can be added up from groups, and rows taken out of them again."""
+    """Whether all aggregates can be added up from groups, and rows removed from the groups again."""
     return all(isinstance(o.expression, Aggregate) and _is_summed(o.expression) for o in aggregates)
 
 
@@ -53,7 +55,7 @@ def _is_summed(aggregate: Aggregate) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What rows, one after the other, have brought to their groups; the code of a row in none is -1."""
+    """The values that rows, one after the other, have added to their groups; a row in no group has the code -1."""
 
     codes: Ints
     values: Ints
@@ -78,7 +80,7 @@ class Precomputed:
 
     def forget(self) -> None:
         """Row ids have changed, or the groups are no longer wanted."""
-        self.stands = False
+        self.has_groups = False
         self._start(0)
 
     @property
@@ -97,12 +99,12 @@ class Precomputed:
         tuning = self.rows.tuning
         if self.collided or low >= high:
             return False
-        if self.stands and (low > self.high or self.count > (high - low) * tuning.most_groups):
+        if self.has_groups and (low > self.high or self.count > (high - low) * tuning.most_groups):
             self.forget()
-        if self.stands and (low < self.low or high < self.high):
+        if self.has_groups and (low < self.low or high < self.high):
             return False
-        moved = (high - self.high) + (low - self.low) if self.stands else high - low
-        groups = float(self.count) if self.stands else groups
+        moved = (high - self.high) + (low - self.low) if self.has_groups else high - low
+        groups = float(self.count) if self.has_groups else groups
         saved = otherwise - requests * groups * tuning.single_scan
         self._owed += max(saved, 0.0)
         if saved <= 0.0 or groups > (high - low) * tuning.most_groups or self._owed < moved * tuning.build:
@@ -115,9 +117,9 @@ class Precomputed:
     def move(self, low: int, high: int, values: Values) -> bool:
         """Let the groups hold the rows low … high-1, which are not before those that they hold; False: hashes of texts
         collide."""
-        if not self.stands:
+        if not self.has_groups:
             self._start(low)
-            self.stands = True
+            self.has_groups = True
         while self._brought and self.low < low:
             oldest = self._brought[0]
             gone = min(low - self.low, len(oldest.codes))
@@ -139,16 +141,14 @@ class Precomputed:
         self._groups = _room(Groups(*(np.empty(0, np.int64),) * 2, *_empty(keys, summed)), 0, 16)
 
     def _enter(self, first: int, end: int, values: Values) -> None:
-        """The rows first … end-1 enter; those that are not the template's bring nothing and lie in no group."""
+        """The rows first … end-1 enter; those that are not the template's are in no group."""
         wanted = self.rows.wanted(first, end)
         chosen = np.arange(end - first) if not len(wanted) else np.flatnonzero(wanted)
         ids = chosen + first
         keys = np.ascontiguousarray(self.rows.key_lines(list(range(self.rows.columns)), first, end)[:, chosen])
         nulls = self.rows.null_bits(first, end)[chosen]
-        brought, valid = (
-            np.zeros((len(self.summed), len(ids)), np.int64),
-            np.ones((len(self.summed), len(ids)), np.bool_),
-        )
+        brought = np.zeros((len(self.summed), len(ids)), np.int64)
+        valid = np.ones(brought.shape, np.bool_)
         for line, column in enumerate(self.summed):
             given = self.rows.values(column, ids)
             brought[line] = as_plain(given, self.rows.store.types[column])
@@ -167,7 +167,7 @@ class Precomputed:
         self.high = end
 
     def _agree(self, codes: Ints, ids: Ints, older: Ints, values: Values) -> bool:
-        """Whether rows have the texts of their groups: of an older row, or of the first that came now."""
+        """Whether rows have the texts of their groups: those of an older row, or of the first of these rows."""
         texts = [output for output in self.keys if not is_exact(output.type)]
         if not texts or not len(ids):
             return True
@@ -186,53 +186,35 @@ class Precomputed:
     def pairs(self, requests: Requests, addressing: Fields) -> tuple[Ints, Ints]:
         """Pairs of a request and a group that matches it."""
         made: list[tuple[Ints, Ints]] = []
-        for pattern, _, probes in requests.patterns():
-            everything = np.zeros(len(probes), np.int64), np.full(len(probes), self.count)
-            if not pattern:
-                made.append(
-                    (np.repeat(requests.request[probes], self.count), np.tile(np.arange(self.count), len(probes)))
-                )
+        for fixed, _, numbers in requests.patterns():
+            count = len(numbers)
+            if not fixed:
+                made.append((np.repeat(requests.request[numbers], self.count), np.tile(np.arange(self.count), count)))
                 continue
-            columns = np.array([c for c in range(len(self.keys)) if pattern >> c & 1], np.int64)
-            single = Alone(
-                columns, pattern, np.stack([requests.keys[c][probes] for c in columns.tolist()]), *everything
-            )
-            covered = 0
-            if addressing.helps(pattern, 0) and self.count >= self.rows.tuning.block_rows >> 4:
+            everything = np.zeros(count, np.int64), np.full(count, self.count)
+            single = PatternProbes(requests, fixed, 0, numbers, *everything).alone()
+            covered, kernels = 0, []
+            if addressing.helps(fixed, 0) and self.count >= self.rows.tuning.block_rows >> 4:
                 block, table = self._indexed(addressing)
                 covered = block.stop
-                made += self._read(lambda b, p, r, a=single, t=table: read_blocks(t, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
+                kernels.append(partial(read_blocks, table, single))
             rest = self._groups.keys, self._groups.nulls, _EVERY, covered, self.count, 0
-            made += self._read(lambda b, p, r, a=single, g=rest: scan_each(*g, b, a, p, r)[:2], requests, probes)  # type: ignore[misc]
-        request, group = (np.concatenate([np.empty(0, np.int64), *(m[at] for m in made)]) for at in (0, 1))
+            kernels.append(partial(scan_each, *rest, single))
+            for kernel in kernels:
+                places, found = read_all(kernel, count, self.rows.tuning.least_room)
+                made.append((requests.request[numbers[places]], found))
+        request, group = joined_pairs(made)
         alive = self._groups.rows[group] > 0
         return request[alive], group[alive]
 
-    def _read(
-        self, read: Callable[[int, Ints, Ints], tuple[int, int]], requests: Requests, probes: Ints
-    ) -> list[tuple[Ints, Ints]]:
-        made: list[tuple[Ints, Ints]] = []
-        begin, room = 0, self.rows.tuning.least_room
-        while begin < len(probes):
-            out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
-            begin, count = read(begin, out_probe, out_row)
-            made.append((requests.request[probes[out_probe[:count]]], out_row[:count]))
-            room *= 2
-        return made
-
     def _indexed(self, addressing: Fields) -> tuple[IndexBlock, Ints]:
         """The groups clustered by address; those that came since are scanned until they are a quarter."""
-        if (
-            self._index is None
-            or self._index[0].addressing != addressing
-            or 4 * (self.count - self._index[0].stop) > self.count
-        ):
-            keys, nulls = (
-                np.ascontiguousarray(self._groups.keys[:, : self.count]),
-                self._groups.nulls[: self.count].copy(),
-            )
-            block = clustered(addressing, keys, nulls, np.arange(self.count), 0, self.count, self.rows.tuning)
+        known = None if self._index is None else self._index[0]
+        if known is None or known.addressing != addressing or 4 * (self.count - known.stop) > self.count:
+            keys, nulls = np.ascontiguousarray(self._groups.keys[:, : self.count]), self._groups.nulls[: self.count]
+            block = clustered(addressing, keys, nulls.copy(), np.arange(self.count), 0, self.count, self.rows.tuning)
             self._index = block, block.line(len(self.keys)).reshape(1, -1)
+        assert self._index is not None
         return self._index
 
     def table(self, schema: pa.Schema, chosen: list[int], request: Ints, group: Ints, values: Values) -> pa.Table:

@@ -1,10 +1,10 @@
 """Requests as columns, and the probes that find their rows.
 
 Answer   `Requests` holds many requests to one template as arrays: instants, windows, grouping columns, wanted
-         aggregates, and the *probes* that they send. A probe fixes some grouping columns to one value each; a request
-         with IN lists sends one probe per combination of values, so that a row matches at most one probe of a request.
-         A probe may also keep some columns within a range. `patterns` gives the probes by the columns that they fix and
-         keep within ranges.
+         aggregates, and *probes*. A probe fixes some grouping columns to one value each; a request with IN lists has
+         one probe per combination of values, so that a row matches at most one probe of a request. A probe may also
+         keep some columns within a range. `patterns` gives the probes by the columns that they fix and keep within
+         ranges; `PatternProbes` are the probes of one pattern with the ids of their windows.
 State    None.
 Limits   Ranges of whole numbers, dates and times are ranges of keys; other conditions beyond equality (`tests`) are
          tested row by row. Streams of requests have neither.
@@ -13,7 +13,7 @@ Limits   Ranges of whole numbers, dates and times are ranges of keys; other cond
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import product
 from math import prod
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eddyline.kernels.requests.request_blocks import Alone
 from eddyline.model.datatypes import DataType
 from eddyline.model.template import Request, RequestCondition, RequestStream, Template, window_size
 from eddyline.model.window import Rows
@@ -35,7 +36,7 @@ from eddyline.state.columns import Ints
 _RANGED = 32
 #: Types whose keys are in the order of their values.
 _ORDERED = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIMESTAMP"})
-#: The number of a single probe, and the key of a column that it does not fix. They are not written to.
+#: The number of a single probe, and the key of a column that it does not fix. No code writes to them.
 _FIRST, _OPEN = np.zeros(1, np.int64), np.zeros(1, np.int64)
 _LEAST, _GREATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -99,6 +100,57 @@ class Requests:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PatternProbes:
+    """The probes of one pattern, and the rows among which each searches."""
+
+    requests: Requests
+    #: The columns that the probes fix, and those that they keep within ranges, as bits.
+    fixed: int
+    ranged: int
+    #: Their numbers among the probes of the requests.
+    numbers: Ints
+    #: The ids of the window of each; `high` is excluded.
+    low: Ints
+    high: Ints
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def columns(self) -> list[int]:
+        """The columns that the probes fix."""
+        return columns_in(self.fixed)
+
+    def keys(self) -> Ints:
+        """The keys of the fixed columns, one line each."""
+        keys = np.empty((self.fixed.bit_count(), len(self.numbers)), np.int64)
+        for line, column in enumerate(self.columns):
+            keys[line] = self.requests.keys[column][self.numbers]
+        return keys
+
+    def spans(self) -> dict[int, tuple[Ints, Ints]]:
+        """Per column with a range the least and the greatest key of each probe."""
+        ends = self.requests.lows, self.requests.highs
+        return {c: (ends[0][c][self.numbers], ends[1][c][self.numbers]) for c in columns_in(self.ranged)}
+
+    def some(self, chosen: Ints) -> PatternProbes:
+        return replace(self, numbers=self.numbers[chosen], low=self.low[chosen], high=self.high[chosen])
+
+    def alone(self) -> Alone:
+        """The probes for kernels that read for one probe after the other."""
+        return Alone(np.array(self.columns, np.int64), self.fixed, self.keys(), self.low, self.high)
+
+
+def columns_in(bits: int) -> list[int]:
+    """The numbers of columns that are given as bits.
+
+    >>> columns_in(0b101)
+    [0, 2]
+    """
+    return [column for column in range(bits.bit_length()) if bits >> column & 1]
+
+
 def of_requests(template: Template, requests: Sequence[Request], instants: Sequence[int], most_probes: int) -> Requests:
     """Single requests with their instants."""
     if len(requests) == 1 and (found := _one(template, requests[0], instants[0])) is not None:
@@ -114,7 +166,7 @@ def of_requests(template: Template, requests: Sequence[Request], instants: Seque
         probes += [(number, dict(zip(keys, values, strict=True))) for values in product(*(lists[k] for k in keys))]
     patterns = [sum(1 << k for k in values) for _, values in probes]
     fixed, fixed_by_some = np.array(patterns, np.int64), reduce(or_, patterns, 0)
-    # The keys of columns that no probe fixes mean nothing.
+    # The keys of columns that no probe fixes are not read.
     open_keys = np.zeros(len(probes), np.int64)
     arrays, key_columns = [], []
     for k, output in enumerate(template.keys):

@@ -1,10 +1,10 @@
 """A template of a running job: a port on its stream's shared store, and requests answered from it.
 
-Answer   `answer(requests)` finds the (request, row) pairs through an access path, verifies what hashes only suggest,
-         applies the other conditions, and groups. `TemplatePort` keeps rows for the window, the history and requests
-         that wait.
-State    The port, the index and its tuning. Rows lie in the stream's store and are not copied there.
-Limits   Instants lie below the frontier of the template's stream: the caller sees to that.
+Answer   `answer(requests)` finds the (request, row) pairs through an access path, compares values whose hashes are
+         equal, tests the other conditions, and groups. `TemplatePort` keeps rows for the window, the history and
+         requests that wait.
+State    The port, the index and its tuning. Rows lie in the stream's store, without a copy here.
+Limits   The caller gives only instants below the frontier of the template's stream.
 Reading  docs/operators/templates.md
 """
 
@@ -31,16 +31,16 @@ from eddyline.operators.stream.reading import timeline_name
 from eddyline.operators.stream.stream import StreamState
 from eddyline.operators.template.adjustment import Adjustment
 from eddyline.operators.template.answer import Answering
-from eddyline.operators.template.blocks import Addressing, Fields, Together
+from eddyline.operators.template.blocks import Fields, Together
 from eddyline.operators.template.imp import Imp
 from eddyline.operators.template.keys import TemplateKeys
 from eddyline.operators.template.precomputed import Precomputed, serves
-from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.probes import PatternProbes, Requests, columns_in
 from eddyline.operators.template.rows import TemplateRows
 from eddyline.operators.template.scan import Scan
 from eddyline.operators.template.search import IndexLayout, IndexPricing, PatternLoad
 from eddyline.operators.template.visits import Visits
-from eddyline.state.columns import Ints
+from eddyline.state.columns import Ints, joined_pairs
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.tuning import TemplateTuning
@@ -49,15 +49,14 @@ from eddyline.tuning import TemplateTuning
 class TemplatePort(Port):
     """Keeps the rows that a request may still read."""
 
-    #: Requests that wait, or a stream of requests that is behind, may need instants back to here; None: nothing is
-    #: behind.
+    #: The first instant that requests that wait, or rows of a stream of requests, may need; None: there are none.
     behind: int | None = None
     history = 0
-    #: Forgets what is known of rows by their ids.
+    #: Drops everything that is kept by row id.
     forget: Callable[[], None] | None = None
 
     def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows of the store have new ids: what was worked out from them is worked out anew."""
+        """The rows of the store have new ids: everything that is kept by row id is computed anew."""
         if self.forget is not None:
             self.forget()
 
@@ -103,16 +102,14 @@ class RegisteredTemplate:
                 stream.need_column(column)
         self.port = TemplatePort(f"t-{template.name}", 0, template.source, probed=True, reader=reader, route=route)
         self.port.history = template.history
-        known = TemplateKeys(
-            stream.store, [o.expression for o in keys], where if counted else None, self.tuning.portion
-        )
+        # A ROWS template stores every row of the stream, and knows of each whether its condition holds.
+        grouped, holds, stored = [o.expression for o in keys], where if counted else None, None if counted else where
+        known = TemplateKeys(stream.store, grouped, holds, self.tuning.portion)
         stream.ports.append(self.port)
-        window = (
-            template.window if counted else Range(template.window.micros if isinstance(template.window, Range) else 0)
-        )
-        self.port.join(
-            Membership(0, None if counted else where, window, start, template.name, template.source), stream.store
-        )
+        window = template.window
+        if not counted:
+            window = Range(window.micros if isinstance(window, Range) else 0)
+        self.port.join(Membership(0, stored, window, start, template.name, template.source), stream.store)
         self.rows = TemplateRows(reader, known, len(keys), counted, tuning=self.tuning)
         self.keys = keys
         #: The grouping columns whose keys are hashes, as bits.
@@ -135,17 +132,9 @@ class RegisteredTemplate:
         self, rows: pa.Table, ts: Ints, numbers: Ints, routes: npt.NDArray[np.uint64] | None
     ) -> RegisteredTemplate:
         """The same template over some rows alone, which are in order."""
-        stream = StreamState(self.stream.name, self.stream.types)
-        found = RegisteredTemplate(
-            replace(self.template, index="scan"),
-            *self._given,
-            stream,
-            self.start,
-            self.price,
-            self.issues,
-            self.port.route,
-            self.tuning,
-        )
+        stream, template = StreamState(self.stream.name, self.stream.types), replace(self.template, index="scan")
+        given = template, *self._given, stream, self.start, self.price, self.issues
+        found = RegisteredTemplate(*given, self.port.route, self.tuning)
         places = np.arange(len(ts))
         stream.admit(rows, ts, places, routes)
         stream.take(found.port.reader, int(ts[-1]), places, places, numbers)
@@ -156,19 +145,21 @@ class RegisteredTemplate:
         self.stream.leave(self.port)
 
     @property
+    def _fields(self) -> Fields | None:
+        """The configuration of the index; None: there is no index with fields."""
+        found = None if self.index is None else self.index.addressing
+        return found if isinstance(found, Fields) else None
+
+    @property
     def address_bits(self) -> tuple[int, ...] | None:
         """Bits of the index per grouping column; None: there is no such index."""
-        return (
-            self.index.addressing.bits if self.index is not None and isinstance(self.index.addressing, Fields) else None
-        )
+        return None if self._fields is None else self._fields.bits
 
     @property
     def layout(self) -> IndexLayout | None:
         """The bits of the index and the order of its fields; None: there is no such index."""
-        found = self.index.addressing if self.index is not None else None
-        return (
-            IndexLayout(found.bits, found.order or tuple(range(len(found.bits)))) if isinstance(found, Fields) else None
-        )
+        found = self._fields
+        return None if found is None else IndexLayout(found.bits, found.order or tuple(range(len(found.bits))))
 
     @property
     def nbytes(self) -> int:
@@ -197,7 +188,7 @@ class RegisteredTemplate:
         self.rows.lineage = (self.port.lineage_column, 0) if self.port.stores_lineage else None
 
     def _from_groups(self, requests: Requests) -> pa.Table | None:
-        """The answers from groups that are kept up to date; None: reading rows is cheaper, or groups cannot answer."""
+        """The answers from groups that are kept up to date; None: a read of rows is cheaper, or groups do not suffice."""
         made = self.precomputed
         whole = window_size(self.template.window)
         if made is None or requests.ranged is not None or requests.tests or not (requests.size == whole).all():
@@ -221,17 +212,16 @@ class RegisteredTemplate:
         groups = min(float(np.prod([float(v) for v in values])), rows)
         if not made.pays(requests.count, low, high, otherwise, groups):
             return None
-        if not made.move(low, high, lambda e, ids: self._values(e, ids)):
+        if not made.move(low, high, self._values):
             made.forget()
             return None
         self.answered += requests.count
         self.paths["groups"] = self.paths.get("groups", 0) + requests.count
-        addressing = self.index.addressing if self.index is not None else None
-        pairs = made.pairs(requests, addressing if isinstance(addressing, Fields) else Fields((0,) * len(self.keys)))
+        pairs = made.pairs(requests, self._fields or Fields((0,) * len(self.keys)))
         return self.answering.summed(requests, *pairs, made, self.issues)
 
     def parts(self, requests: Requests) -> pa.Table:
-        """What the rows here add to the answers, for `Answering.merged`."""
+        """The parts of answers that the rows here give, for `Answering.merged`."""
         return self._made(requests, self.answering.parts)
 
     def _made(self, requests: Requests, make: Callable[[Requests, Ints, Ints, Issues], pa.Table]) -> pa.Table:
@@ -244,64 +234,48 @@ class RegisteredTemplate:
         self.rows.catch_up()
         low, high = self.rows.ranges(requests)
         made: list[tuple[Ints, Ints]] = []
-        for pattern, ranged, probes in requests.patterns():
+        for fixed, ranged, numbers in requests.patterns():
             if len(requests.request) == requests.count == 1:
                 # One probe of one request: its number is that of its request.
-                probe, ids = self._pairs(requests, pattern, ranged, probes, low, high)
-                made.append(self._verified(requests, pattern, probe, ids))
+                made.append(self._verified(PatternProbes(requests, fixed, ranged, numbers, low, high)))
                 continue
-            number = requests.request[probes]
-            probe, ids = self._pairs(requests, pattern, ranged, probes, low[number], high[number])
-            probe, ids = self._verified(requests, pattern, probe, ids)
+            of = requests.request[numbers]
+            probe, ids = self._verified(PatternProbes(requests, fixed, ranged, numbers, low[of], high[of]))
             made.append((requests.request[probe], ids))
-        none = np.empty(0, np.int64)
-        request, ids = (
-            made[0] if len(made) == 1 else tuple(np.concatenate([none, *(m[at] for m in made)]) for at in (0, 1))
-        )
-        return self._tested(requests, request, ids)
+        return self._tested(requests, *joined_pairs(made))
 
-    def _pairs(
-        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
-    ) -> tuple[Ints, Ints]:
+    def _pairs(self, probes: PatternProbes) -> tuple[Ints, Ints]:
+        """Pairs (number of a probe, row id), by the cheaper path; keys of texts are compared by their hashes."""
+        fixed, ranged, low, high = probes.fixed, probes.ranged, probes.low, probes.high
         window = float(high[0] - low[0]) if len(low) == 1 else float(np.maximum(high - low, 0).sum())
-        batches = 1 if self.batched else len(probes)
-        self.adjustment.note(pattern | ranged, len(probes), window, batches)
-        path = "scan"
-        if self.index is not None and self.index.addressing.helps(pattern, ranged):
+        self.adjustment.note(fixed | ranged, len(probes), window, 1 if self.batched else len(probes))
+        path: Scan | Imp = self.scan
+        if self.index is not None and self.index.addressing.helps(fixed, ranged):
             self.index.serve_ranges(ranged)
-            path = (
-                "index"
-                if self.template.index != "auto" or self._index_is_cheaper(requests, pattern, ranged, probes, low, high)
-                else "scan"
-            )
-        self.paths[path] = self.paths.get(path, 0) + len(probes)
-        chosen = self.scan if path == "scan" or self.index is None else self.index
-        chosen.shared = self.batched
-        found = chosen.pairs(requests, pattern, ranged, probes, low, high)
-        return self.rows.within(requests, ranged, *found) if ranged else found
+            if self.template.index != "auto" or self._index_is_cheaper(probes):
+                path = self.index
+        name = "scan" if path is self.scan else "index"
+        self.paths[name] = self.paths.get(name, 0) + len(probes)
+        path.shared = self.batched
+        found = path.pairs(probes)
+        return self.rows.within(probes.requests, ranged, *found) if ranged else found
 
-    def _index_is_cheaper(
-        self, requests: Requests, pattern: int, ranged: int, probes: Ints, low: Ints, high: Ints
-    ) -> bool:
-        layout = self.layout
+    def _index_is_cheaper(self, probes: PatternProbes) -> bool:
+        layout, count = self.layout, float(len(probes))
         assert self.index is not None and layout is not None
+        rows = float(probes.high.max(initial=0) - probes.low.min(initial=0))
         # A range costs as much as one request per field that it covers, each of which fixes the column.
-        covered = self.index.covered(requests, ranged, probes)
-        rows = float(high.max(initial=0) - low.min(initial=0))
-        load = PatternLoad(pattern | ranged, len(probes) * covered, rows)
-        scanned = self.price.scanned(
-            PatternLoad(pattern, float(len(probes)), rows, 1.0 if self.batched else float(len(probes)))
-        )
+        load = PatternLoad(probes.fixed | probes.ranged, count * self.index.covered(probes), rows)
+        scanned = self.price.scanned(PatternLoad(probes.fixed, count, rows, 1.0 if self.batched else count))
         return self.price.read(load, self.adjustment.values(self.rows), layout) < scanned
 
-    def _verified(self, requests: Requests, pattern: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
-        """Keys of texts and decimals are hashes: compare the values."""
-        if not pattern & self._hashed or not len(ids):
-            return probe, ids
-        for key, output in enumerate(self.keys):
-            wanted = requests.values[key]
-            if pattern & self._hashed & 1 << key and wanted is not None:
-                here = self._values(output.expression, ids)
+    def _verified(self, probes: PatternProbes) -> tuple[Ints, Ints]:
+        """Pairs (number of a probe, row id) with equal values: keys of texts and decimals are hashes."""
+        probe, ids = self._pairs(probes)
+        for key in columns_in(probes.fixed & self._hashed) if len(ids) else ():
+            wanted = probes.requests.values[key]
+            if wanted is not None:
+                here = self._values(self.keys[key].expression, ids)
                 same = np.asarray(pc.equal(here, wanted.take(pa.array(probe))).fill_null(False))
                 if not same.all():
                     probe, ids = probe[same], ids[same]
@@ -312,7 +286,7 @@ class RegisteredTemplate:
         return self.answering.value(e, columns, len(ids), self.issues)
 
     def _tested(self, requests: Requests, request: Ints, ids: Ints) -> tuple[Ints, Ints]:
-        """Conditions beyond equality, each on the rows of its request."""
+        """The pairs that satisfy the conditions beyond equality of their request."""
         for number, condition in requests.tests:
             mine = np.flatnonzero(request == number)
             if not len(mine):
@@ -336,8 +310,8 @@ class RegisteredTemplate:
     # -- epochs
 
     def after_epoch(self) -> None:
-        """Purge the index, follow the requests with its configuration, rebuild a few blocks. Nothing before the first
-        request."""
+        """Purge the index, choose its configuration anew, rebuild a few blocks. Before the first request it does
+        nothing."""
         self.adjustment.after_epoch(self.stream.store.end)
         index = self.index
         if not self.rows.keys.upto:
@@ -347,13 +321,13 @@ class RegisteredTemplate:
         if index is None:
             return
         index.purge()
-        layout = self.layout
-        if self.tuned and self.adjustment.due and layout is not None and isinstance(index.addressing, Fields):
+        layout, fields = self.layout, self._fields
+        if self.tuned and self.adjustment.due and layout is not None and fields is not None:
             # Bits that are given stay; the order of their fields follows the requests.
             given = None if self.template.index == "auto" else layout.bits
             changed = self.adjustment.choose(self.rows, layout, float(self.stream.store.live), given)
             if changed is not None:
-                index.reconfigure(Fields(changed.bits, index.addressing.ranged, changed.order))
+                index.reconfigure(Fields(changed.bits, fields.ranged, changed.order))
         for first in index.stale()[: self.tuning.rebuilt_per_epoch]:
             index.rebuild(first)
 
@@ -361,12 +335,8 @@ class RegisteredTemplate:
 
     def saved(self) -> dict[str, object]:
         layout = self.layout
-        found = (
-            {"bits": None, "order": None}
-            if layout is None
-            else {"bits": list(layout.bits), "order": list(layout.order)}
-        )
-        return {**found, "tuning": self.adjustment.saved(), "answered": self.answered}
+        bits, order = (None, None) if layout is None else (list(layout.bits), list(layout.order))
+        return {"bits": bits, "order": order, "tuning": self.adjustment.saved(), "answered": self.answered}
 
     def restore(self, saved: dict[str, object]) -> None:
         # Checkpoints of earlier versions know no order.
@@ -379,7 +349,6 @@ class RegisteredTemplate:
 
 def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | None:
     count = len(template.keys)
-    found: Addressing
     if template.index == "scan":
         return None
     if template.index.startswith("hash("):
@@ -390,20 +359,14 @@ def _index_of(template: Template, rows: TemplateRows, visits: Visits) -> Imp | N
         return Imp(rows, Fields(tuple(int(b) for b in re.findall(r"[0-9]+", template.index))), visits)
     # The first configuration: equal shares, the first columns get what is left over.
     bits = min(template.bits, 13) if template.index == "auto" else template.bits
-    found = Fields(tuple(bits // count + (c < bits % count) for c in range(count)))
-    return Imp(rows, found, visits)
+    return Imp(rows, Fields(tuple(bits // count + (c < bits % count) for c in range(count))), visits)
 
 
 def _as_expression(condition: RequestCondition, key: OutputColumn) -> Expression:
-    if (
-        condition.kind == "in"
-        and len(condition.values) > 1
-        and not any(v is None or isinstance(v, Call) for v in condition.values)
-    ):
-        return Call("in", (key.expression, Literals(condition.values, key.type)), BOOLEAN)
-    values = tuple(v if isinstance(v, Call) else Literal(v, key.type) for v in condition.values)
     if condition.kind == "null":
         return Call("is_null", (key.expression,), BOOLEAN)
-    if condition.kind == "in":
-        return Call("in", (key.expression, *values), BOOLEAN)
-    return Call(condition.kind, (key.expression, *values), BOOLEAN)
+    values = condition.values
+    if condition.kind == "in" and len(values) > 1 and not any(v is None or isinstance(v, Call) for v in values):
+        return Call("in", (key.expression, Literals(values, key.type)), BOOLEAN)
+    operands = tuple(v if isinstance(v, Call) else Literal(v, key.type) for v in values)
+    return Call(condition.kind, (key.expression, *operands), BOOLEAN)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from eddyline.operators.stream.reading import ReadPosition
 from eddyline.operators.template.keys import TemplateKeys
-from eddyline.operators.template.probes import Requests
+from eddyline.operators.template.probes import Requests, columns_in
 from eddyline.state.columns import FixedColumn, Ints
 from eddyline.state.store import Store
 from eddyline.tuning import TemplateTuning
@@ -52,7 +52,7 @@ class TemplateRows:
         return self.store.columns[column][first - base : end - base]
 
     def catch_up(self) -> None:
-        """Know the keys of all rows that the template's timeline has reached."""
+        """Compute the keys of all rows that the template's timeline has reached."""
         self.keys.catch_up(self.end)
 
     def column(self, column: int, first: int, end: int) -> Ints:
@@ -96,7 +96,7 @@ class TemplateRows:
 
     def within(self, requests: Requests, ranged: int, probe: Ints, ids: Ints) -> tuple[Ints, Ints]:
         """The pairs whose rows lie in the ranges of their probes."""
-        for column in [c for c in range(self.columns) if ranged >> c & 1]:
+        for column in columns_in(ranged):
             at = ids - self.keys.base
             keys = self.keys.keys[column].take(at)
             here = (keys >= requests.lows[column][probe]) & (keys <= requests.highs[column][probe])

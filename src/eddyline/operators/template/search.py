@@ -1,4 +1,4 @@
-"""What the tuning of a template needs from the planner.
+"""The prices that the tuning of a template takes from the planner.
 
 Answer   `IndexPricing` compares configurations of an index: `best` searches, `of` prices one, `rebuilding` prices a
          migration, `scanned` and `read` price the two access paths of one pattern. Prices are seconds for all requests
