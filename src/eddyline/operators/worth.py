@@ -1,8 +1,8 @@
 """Whether zones are worth comparing, per step of a join or per filter.
 
-Answer   `is_worth` tells whether to compare stretches now; `note` takes what that saved, against the work without it.
+Answer   `is_worth`: whether to compare stretches now. `note` adds the work without zones, and how much zones saved.
 
-             comparing ──less than 10 % of the work saved──► not comparing; another look after 1, 2, 4 … 64 epochs
+             comparing ──less than 10 % of the work saved──► not comparing; tried again after 1, 2, 4 … 64 epochs
                        ◄──at least 25 %──
 
 State    Whether to compare, work and savings of this epoch, when to try again.

@@ -3,7 +3,7 @@
 Answer   `Intervals` holds values of one column with an order, as keys, in intervals: neighbours become one, so that
          dense keys cost nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the
          values themselves.
-State    Sorted arrays, and what came lately: it is merged when it has grown to an eighth of the rest.
+State    Sorted arrays, and new keys beside them: they are merged when there are an eighth as many as merged ones.
 Limits   A lone value costs 16 bytes in `Intervals`. Keys keep the order of values: `operators/promises/closed.py`
          makes them.
 """
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from eddyline.kernels.order import least_at
 from eddyline.model.triggers import INDEX, SinceLastRun
 from eddyline.state.columns import Ints
+from eddyline.state.runs import run_begins
 from eddyline.tuning import PunctuationTuning
 
 Mask = npt.NDArray[np.bool_]
@@ -32,10 +33,10 @@ class Intervals:
     def __init__(self) -> None:
         self.low: Ints = np.empty(0, np.int64)
         self.high: Ints = np.empty(0, np.int64)
-        #: What came since the last merge; `_recent` is the same in order, computed on first use.
+        #: Intervals since the last merge; `_recent` has the same in order, computed on first use.
         self._new: list[tuple[Ints, Ints]] = []
         self._recent: tuple[Ints, Ints] | None = None
-        #: Least and greatest key of what came since.
+        #: Least and greatest key of these.
         self._span = _TOP, _BOTTOM
         self._waiting = 0
 
@@ -47,7 +48,7 @@ class Intervals:
         """Single keys; neighbours become one interval at once."""
         if len(keys):
             keys = distinct(keys)
-            # None but the first can be the least number there is.
+            # Only the first key can be the least number of 64 bits: the subtraction does not overflow.
             begins = np.append(True, keys[1:] - 1 != keys[:-1])
             self.add(keys[begins], keys[np.append(begins[1:], True)])
 
@@ -84,7 +85,7 @@ class Intervals:
         return old or (bool(self._new) and self._span[0] <= high and self._span[1] >= low)
 
     def parts(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """The intervals in two lists, each in order: the ends of what was merged, and of what came since."""
+        """The ends of the intervals in two lists, each in order: merged ones, and those since the last merge."""
         if self._new and self._recent is None:
             self._recent = _united(self._new)
             self._new, self._waiting = [self._recent], len(self._recent[0])
@@ -93,10 +94,8 @@ class Intervals:
     def covers(self, low: int, high: int) -> bool:
         """Whether one interval holds all keys between two."""
         self.merge()
-        return (
-            bool(self.holds(np.array([low]))[0])
-            and int(self.high[np.searchsorted(self.low, low, side="right") - 1]) >= high
-        )
+        last = np.searchsorted(self.low, low, side="right") - 1
+        return bool(self.holds(np.array([low]))[0]) and int(self.high[last]) >= high
 
     def tables(self) -> pa.Table:
         self.merge()
@@ -124,7 +123,7 @@ def _within(low: Ints, high: Ints, keys: Ints) -> Mask:
     """Which keys lie in intervals that are in order."""
     if not len(low) or not len(keys):
         return np.zeros(len(keys), np.bool_)
-    # Mostly what is promised and what still comes lie apart.
+    # Mostly the closed keys and those of new rows lie apart.
     found: Mask = (keys >= low[0]) & (keys <= high[-1])
     if len(low) > 1 and found.any():
         at = np.searchsorted(low, keys, side="right") - 1
@@ -192,11 +191,8 @@ class Keys:
 
     def tables(self) -> pa.Table:
         self.merge()
-        return (
-            pa.table({"_word": pa.array(self.keys)})
-            if self.values is None
-            else self.values.append_column("_word", pa.array(self.keys))
-        )
+        keys = pa.array(self.keys)
+        return pa.table({"_word": keys}) if self.values is None else self.values.append_column("_word", keys)
 
     def load(self, table: pa.Table) -> None:
         self.keys = np.asarray(table.column("_word").combine_chunks()).astype(np.int64)
@@ -222,29 +218,28 @@ def codes_of(values: pa.Table) -> Ints:
     return codes
 
 
-def earliest(keys: Ints, places: Ints, asked: Ints, none: int) -> Ints | None:
-    """The least place of each key of `asked`; `none`: it has no place. None: no key of `asked` lies
-    near one."""
-    if not len(keys) or not len(asked):
+def earliest(keys: Ints, places: Ints, wanted: Ints, none: int) -> Ints | None:
+    """The least place of each wanted key; `none`: it has no place. None: no wanted key lies between the least and the
+    greatest key."""
+    if not len(keys) or not len(wanted):
         return None
     low, high = int(keys.min()), int(keys.max())
-    if int(asked.min()) > high or int(asked.max()) < low:
+    if int(wanted.min()) > high or int(wanted.max()) < low:
         return None
-    near = (asked >= low) & (asked <= high)
-    rows = np.flatnonzero(near)
+    rows = np.flatnonzero((wanted >= low) & (wanted <= high))
     if not len(rows):
         return None
-    found = np.full(len(asked), none)
-    if high - low < _DENSE * (len(keys) + len(asked)):
+    found = np.full(len(wanted), none)
+    if high - low < _DENSE * (len(keys) + len(wanted)):
         # Dense keys: the places of all keys between the least and the greatest, in an array.
-        found[rows] = least_at(keys, low, high, places, none)[asked[rows] - low]
+        found[rows] = least_at(keys, low, high, places, none)[wanted[rows] - low]
         return found
     order = np.lexsort((places, keys))
     keys, places = keys[order], places[order]
-    first = np.append(True, keys[1:] != keys[:-1])
+    first = run_begins(keys)
     keys, places = keys[first], places[first]
-    at = np.searchsorted(keys, asked[rows])
-    same = keys[at] == asked[rows]
+    at = np.searchsorted(keys, wanted[rows])
+    same = keys[at] == wanted[rows]
     found[rows[same]] = places[at[same]]
     return found
 
@@ -269,18 +264,18 @@ def distinct(keys: Ints) -> Ints:
     return np.flatnonzero(seen) + low
 
 
-def places_of(keys: Ints, asked: Ints) -> Ints:
-    """The position of each key of `asked` among keys that are ascending; -1: it is not there."""
-    if not len(keys) or not len(asked):
-        return np.full(len(asked), -1)
+def places_of(keys: Ints, wanted: Ints) -> Ints:
+    """The position of each wanted key among keys that are ascending; -1: it is not there."""
+    if not len(keys) or not len(wanted):
+        return np.full(len(wanted), -1)
     low, high = int(keys[0]), int(keys[-1])
-    if high - low < _DENSE * (len(keys) + len(asked)):
+    if high - low < _DENSE * (len(keys) + len(wanted)):
         table = np.full(high - low + 2, -1)
         table[keys - low] = np.arange(len(keys))
         # Keys outside of the table are looked up at its last place, which is empty.
-        return table[np.where((asked >= low) & (asked <= high), asked - low, high - low + 1)]
-    at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[at] == asked, at, -1)
+        return table[np.where((wanted >= low) & (wanted <= high), wanted - low, high - low + 1)]
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, at, -1)
 
 
 def joint_codes(first: pa.Table, second: pa.Table) -> tuple[Ints, Ints]:

@@ -54,7 +54,7 @@ class Store:
         self.capacity = 0
         #: Flagged rows between `first` and `end`.
         self.dropped = 0
-        #: Rows ever dropped, and how often the rows got new ids: together they tell which rows an id range means.
+        #: Rows ever dropped, and how often the rows got new ids: a range of ids has the same rows while both are equal.
         self.drops = 0
         self.generation = 0
         self.types: dict[str, DataType] = {}
@@ -82,14 +82,9 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, payload, columns and indexes together."""
-        size = self.zones.nbytes
-        for values in self.columns.values():
-            size += values.nbytes
-        for name, values in self.links.items():
-            size += values.nbytes + self.indexes[name].heads.nbytes
-        for column in self.payload.values():
-            size += column.nbytes
-        return size
+        arrays = sum(values.nbytes for values in (*self.columns.values(), *self.links.values()))
+        heads = sum(index.heads.nbytes for index in self.indexes.values())
+        return self.zones.nbytes + self.payload_bytes + arrays + heads
 
     @property
     def payload_bytes(self) -> int:
@@ -381,7 +376,7 @@ class HashIndex:
         """Take rows that were just flagged as dropped out of their chains."""
         store = self.store
         if self._is_stale or _REBUILD * len(positions) > store.live:
-            # When rows close ranks, chains are made anew in any case.
+            # The next walk makes the chains anew; `compact` does so in any case.
             self._is_stale = True
         else:
             probe.unlink(self._heads, self.back, self.keys, store.base, store.first, positions, store.columns[DROPPED])

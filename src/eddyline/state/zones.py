@@ -1,4 +1,4 @@
-"""Zones: stretches of a store that know their least and greatest values.
+"""Zones: stretches of a store, with their least and greatest values.
 
 Answer   `Zones.ranges` gives, for a column, the least and greatest key of every zone and whether values are missing.
          Keys are int64: whole numbers, dates, times and decimals are their own, a double's key ascends as doubles do
@@ -7,8 +7,8 @@ Answer   `Zones.ranges` gives, for a column, the least and greatest key of every
              rows   |······|······|······|··    64 to a zone; a zone of 16 rows also ends at a herald
              ids    first  64     128    192 end                                              (`ZoneTuning`)
 
-State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. Zones are worked out
-         on first use, from the rows that came since, and forgotten with their rows. The places of the latest
+State    Per zone its first id; per needed column two keys and a flag: less than a byte per row. The ranges of a column
+         are computed on first use, later for new rows only, and forgotten with their rows. The places of the latest
          heralds.
 Limits   A zone that has lost rows keeps its range: it is then wider than its rows. A store that gives its rows new ids
          forgets its zones.
@@ -17,7 +17,7 @@ Limits   A zone that has lost rows keeps its range: it is then wider than its ro
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ import pyarrow as pa
 from eddyline.kernels.intervals import double_keys
 from eddyline.kernels.joins.zones import stretch_ranges, text_prefixes, zone_starts
 from eddyline.model.datatypes import DataType
-from eddyline.state.columns import FixedColumn, Ints, StoredColumn, StringColumn, string_buffers, validity
+from eddyline.state.columns import FixedColumn, Ints, StoredColumn, StringColumn, as_plain, string_buffers, validity
 from eddyline.tuning import ZoneTuning
 
 Flags = npt.NDArray[np.bool_]
@@ -44,11 +44,8 @@ class ZoneColumn:
     name: str
 
 
-@dataclass(slots=True)
-class _Column:
-    low: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    high: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    nulls: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
+#: Per zone the least and the greatest key of a column, and whether values are missing.
+_Ranges = tuple[Ints, Ints, Flags]
 
 
 class Zones:
@@ -57,7 +54,7 @@ class Zones:
     def __init__(self, keys_of: KeysOf, tuning: ZoneTuning) -> None:
         self._keys_of = keys_of
         self.tuning = tuning
-        self._columns: dict[Hashable, _Column] = {}
+        self._columns: dict[Hashable, _Ranges] = {}
         #: First ids of the zones; where the rows end that they cover.
         self._starts: Ints = np.empty(0, np.int64)
         self._end = 0
@@ -70,9 +67,7 @@ class Zones:
 
     @property
     def nbytes(self) -> int:
-        return self._starts.nbytes + sum(
-            one.low.nbytes + one.high.nbytes + one.nulls.nbytes for one in self._columns.values()
-        )
+        return self._starts.nbytes + sum(part.nbytes for ranges in self._columns.values() for part in ranges)
 
     def clear(self) -> None:
         """Forget all zones: the rows have other ids."""
@@ -113,10 +108,8 @@ class Zones:
         """Least and greatest keys of a column per zone, and whether values are missing; zones as `cuts` gives them."""
         self._cover(first, end)
         if column not in self._columns:
-            self._columns[column] = one = _Column()
-            self._fill(column, one, self._starts)
-        one = self._columns[column]
-        return one.low, one.high, one.nulls
+            self._columns[column] = self._ranges_from(column, self._starts)
+        return self._columns[column]
 
     def _cover(self, first: int, end: int) -> None:
         """Make the zones those of the rows first … end-1: zones whose rows have gone leave, new rows fill the last zone
@@ -127,8 +120,9 @@ class Zones:
         gone = int(np.searchsorted(self._starts, first, side="right")) - 1
         if gone > 0:
             self._starts = self._starts[gone:]
-            for one in self._columns.values():
-                one.low, one.high, one.nulls = one.low[gone:], one.high[gone:], one.nulls[gone:]
+            self._columns = {
+                c: (low[gone:], high[gone:], none[gone:]) for c, (low, high, none) in self._columns.items()
+            }
         if len(self._starts):
             # Rows that are gone cannot be read again.
             self._starts[0] = max(int(self._starts[0]), first)
@@ -140,9 +134,10 @@ class Zones:
         fresh = self._zones(begin, end)
         self._starts = np.concatenate((self._starts[:keep], fresh))
         self._end = end
-        for name, one in self._columns.items():
-            one.low, one.high, one.nulls = one.low[:keep], one.high[:keep], one.nulls[:keep]
-            self._fill(name, one, fresh)
+        for name, (low, high, nulls) in self._columns.items():
+            more = self._ranges_from(name, fresh)
+            kept = np.append(low[:keep], more[0]), np.append(high[:keep], more[1]), np.append(nulls[:keep], more[2])
+            self._columns[name] = kept
 
     def _zones(self, begin: int, end: int) -> Ints:
         """Where zones begin: after the most rows of a zone, or at a herald."""
@@ -152,17 +147,13 @@ class Zones:
             return np.arange(begin, end, self.tuning.rows)
         return zone_starts(begin, end, np.unique(heralds), self.tuning.rows, self.tuning.least_rows)
 
-    def _fill(self, name: Hashable, one: _Column, starts: Ints) -> None:
+    def _ranges_from(self, name: Hashable, starts: Ints) -> _Ranges:
+        """The ranges of a column in the zones that begin at these ids, the last of which ends with the rows."""
         if not len(starts):
-            return
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_)
         begin = int(starts[0])
         keys, valid = self._keys_of(name, begin, self._end)
-        low, high, nulls = ranges_of(keys, valid, np.append(starts, self._end) - begin)
-        one.low, one.high, one.nulls = (
-            np.concatenate((one.low, low)),
-            np.concatenate((one.high, high)),
-            np.concatenate((one.nulls, nulls)),
-        )
+        return ranges_of(keys, valid, np.append(starts, self._end) - begin)
 
 
 def ranges_of(keys: Ints, valid: Flags | None, cuts: Ints) -> tuple[Ints, Ints, Flags]:
@@ -194,10 +185,7 @@ def arrow_keys(values: pa.Array, kind: DataType) -> tuple[Ints, Flags | None]:
         keys = np.empty(len(values), np.int64)
         text_prefixes(offsets, data, 0, np.arange(len(values)), keys)
         return keys, validity(values)
-    column = FixedColumn(kind)
-    column.reserve(len(values), 0)
-    column.append(values, 0)
-    return _plain_keys(column.values, kind), column.valid
+    return _plain_keys(as_plain(values, kind), kind), validity(values)
 
 
 def _plain_keys(values: npt.NDArray[np.generic], kind: DataType) -> Ints:

@@ -1,10 +1,10 @@
-"""What the punctuations of one stream have closed: which rows can no longer come.
+"""The values that the punctuations of one stream have closed: no further row has them.
 
-Answer   `Closed.matches` says of rows of the stream, or of values of some of its columns, whether a promise covers
-         them. A promise covers values if every column that it restricts is given and matches, or is restricted by a
-         filter at least as far. `instants` says when each was closed, as far as that is recent: a promise that took
-         effect before the last look counts as old.
-State    Per column set the keys that were promised (`state/closed.py`), and patterns of several columns one by one.
+Answer   `Closed.old` flags the rows of the stream, or the values of some of its columns, that a promise covers. A
+         promise covers values if every column that it restricts is given and matches, or is restricted by a filter at
+         least as far. `instants` gives when values were closed by promises since the last `make_old`; `before` flags
+         the values that are closed at places among the rows of the epoch at hand.
+State    Per column set the keys of promises (`state/closed.py`), and patterns of several columns one by one.
 Limits   Promises with ranges over several columns are tested one after the other. With `remember` promises are kept in
          generations of that length of event time: one is remembered for that long at least, and for twice that long at
          most.
@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from eddyline.kernels.joins.probe import ClosedRanges
 from eddyline.model.datatypes import DataType
-from eddyline.model.records.punctuation import PATTERN, ValuePattern, from_text
+from eddyline.model.records.punctuation import HEARTBEAT, KIND, PATTERN, ValuePattern, from_text
+from eddyline.model.records.records import Records
 from eddyline.model.window import FOREVER
 from eddyline.operators.promises.covering import (
     Columns,
@@ -52,10 +53,8 @@ class _Sets:
 
     @property
     def nbytes(self) -> int:
-        held = sum(intervals.nbytes for intervals in self.intervals.values()) + sum(
-            keys.nbytes for keys in self.keys.values()
-        )
-        return held + sum(len(text) for text in self.texts)
+        held: list[Intervals | Keys] = [*self.intervals.values(), *self.keys.values()]
+        return sum(keys.nbytes for keys in held) + sum(map(len, self.texts))
 
     def add(self, body: pa.Table) -> None:
         if body.column_names == [PATTERN]:
@@ -95,12 +94,8 @@ class _Sets:
         return combined([keys_of(values[name], self.types[name]) for name in names])
 
     def is_by_key(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
-        """Whether the keys of one column decide what is promised of its values."""
-        others = (
-            *self.keys,
-            *(tuple(patterns) for patterns in self.texts.values()),
-            *((n,) for n in self.intervals if n != name),
-        )
+        """Whether the keys of one column decide which of its values promises cover."""
+        others = [*self.keys, *map(tuple, self.texts.values()), *((n,) for n in self.intervals if n != name)]
         return not any(set(names) <= {name, *regions} for names in others)
 
     def matches(self, columns: Columns, regions: Mapping[str, ValuePattern], rows: int) -> Mask:
@@ -137,10 +132,10 @@ class Closed:
         self.fresh: list[tuple[pa.Table, Ints]] = []
         #: Promises among the rows of the epoch at hand, with the ranks of the first rows after them.
         self.coming: list[tuple[pa.Table, Ints]] = []
-        #: Bodies of promises of one column since the last `make_old`, by identity: their keys, where they are not null,
-        #: and the ends.
-        self._spoken: dict[int, tuple[Ints, Mask | None, int, int]] = {}
-        #: What `closed_ranges` and `is_by_key` have found: a cache per column, which new punctuations clear.
+        #: Bodies of promises of one column since the last `make_old`, by identity: their keys without nulls, where they
+        #: are not null, the least and the greatest key.
+        self._keys_by_body: dict[int, tuple[Ints, Mask | None, int, int]] = {}
+        #: Caches of `closed_ranges` and `is_by_key` per column; new punctuations clear them.
         self._ranges: dict[str, ClosedRanges | None] = {}
         self._by_key: dict[tuple[str, frozenset[str]], bool] = {}
 
@@ -167,7 +162,7 @@ class Closed:
         self._ranges, self._by_key = {}, {}
 
     def make_old(self, now: int | None = None) -> None:
-        """From here on the fresh promises are old; generations that `now` has left behind are forgotten."""
+        """The fresh promises count as old from now on; generations that are too old at `now` are forgotten."""
         for body, instants in self.fresh:
             if self.remember is None:
                 self._generation(0).add(body)
@@ -175,7 +170,7 @@ class Closed:
             numbers = instants // self.remember
             for number in np.unique(numbers).tolist():
                 self._generation(number).add(body.filter(pa.array(numbers == number)))
-        self.fresh, self.coming, self._spoken = [], [], {}
+        self.fresh, self.coming, self._keys_by_body = [], [], {}
         self._forget()
         if self.remember is not None and now is not None:
             self.generations = {n: sets for n, sets in self.generations.items() if n >= now // self.remember - 1}
@@ -186,8 +181,8 @@ class Closed:
     def old(
         self, columns: Columns, rows: int, regions: Mapping[str, ValuePattern] | None = None, ts: Ints | None = None
     ) -> Mask:
-        """Which values a promise of before the last `make_old` covers; `ts`: event times of rows, which generations may
-        have left behind."""
+        """Which values a promise of before the last `make_old` covers; with `ts`, the event times of rows, no promise
+        of a generation that was forgotten at that time."""
         found = np.zeros(rows, np.bool_)
         columns, regions = self._given(columns, regions or {}, rows)
         for number, sets in self.generations.items():
@@ -220,40 +215,35 @@ class Closed:
     # -- the same of values of one column, given by their keys
 
     def is_by_key(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
-        """Whether keys of a column tell all that is promised of its values."""
-        asked = name, frozenset(regions)
-        if asked not in self._by_key:
+        """Whether the keys of a column decide which of its values promises cover."""
+        cached = name, frozenset(regions)
+        if cached not in self._by_key:
             recent = all(body.column_names == [name] for body, _ in (*self.coming, *self.fresh))
-            self._by_key[asked] = (
-                recent
-                and has_order(self.types[name])
-                and all(sets.is_by_key(name, regions) for sets in self.generations.values())
-            )
-        return self._by_key[asked]
+            old = all(sets.is_by_key(name, regions) for sets in self.generations.values())
+            self._by_key[cached] = recent and old and has_order(self.types[name])
+        return self._by_key[cached]
 
     def is_near(self, name: str, keys: Ints) -> bool:
-        """Whether something promised of a column, before or since the last `make_old`, lies between the least and the
-        greatest of some
-        keys; where keys tell all (`is_by_key`), nothing is closed of the others."""
+        """Whether a promise closes a value between the least and the greatest of some keys of a column. False is
+        certain where keys decide (`is_by_key`)."""
         if not len(keys):
             return False
         ends = in_order(keys, self.types[name])
         low, high = int(ends.min()), int(ends.max())
-        if any(
-            name in sets.intervals and sets.intervals[name].is_near(low, high) for sets in self.generations.values()
-        ):
+        old = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
+        if any(intervals.is_near(low, high) for intervals in old):
             return True
         recent = (self._keys_of(name, body) for body, _ in (*self.coming, *self.fresh))
-        return any(len(said) and first <= high and last >= low for said, _, first, last in recent)
+        return any(len(closed) and first <= high and last >= low for closed, _, first, last in recent)
 
     def _keys_of(self, name: str, body: pa.Table) -> tuple[Ints, Mask | None, int, int]:
-        if id(body) not in self._spoken:
+        if id(body) not in self._keys_by_body:
             values = whole_columns(body)[name]
-            given, said = validity(values), ordered_keys(values, self.types[name])
-            said = said if given is None else said[given]
-            ends = (int(said.min()), int(said.max())) if len(said) else (0, -1)
-            self._spoken[id(body)] = said, given, *ends
-        return self._spoken[id(body)]
+            given, keys = validity(values), ordered_keys(values, self.types[name])
+            keys = keys if given is None else keys[given]
+            ends = (int(keys.min()), int(keys.max())) if len(keys) else (0, -1)
+            self._keys_by_body[id(body)] = keys, given, *ends
+        return self._keys_by_body[id(body)]
 
     def key_instants(self, name: str, keys: Ints) -> Ints:
         """As `instants`."""
@@ -266,8 +256,8 @@ class Closed:
         return found
 
     def closed_ranges(self, name: str) -> ClosedRanges | None:
-        """What is closed of a column, for `kernels/joins/probe.py`; None: use `keys_before`. Values of the type
-        are their own keys in order."""
+        """The closed keys of a column, for `kernels/joins/probe.py`; None: use `keys_before`. Values of the type are
+        their own keys in order."""
         if name not in self._ranges:
             self._ranges[name] = self._ranges_of(name)
         return self._ranges[name]
@@ -277,28 +267,22 @@ class Closed:
             return None
         begin, places = 0, _NOTHING
         for body, ranks in self.coming:
-            said, given, low, high = self._keys_of(name, body)
-            found = (
-                least_places(said, low, high, ranks if given is None else ranks[given], FOREVER)
-                if len(said)
-                else _NOTHING
-            )
-            if found is None:
-                return None
-            begin, places = low, found
+            keys, given, low, high = self._keys_of(name, body)
+            if len(keys):
+                found = least_places(keys, low, high, ranks if given is None else ranks[given], FOREVER)
+                if found is None:
+                    return None
+                begin, places = low, found
         intervals = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
         return ClosedRanges(*(intervals[0].parts() if intervals else (_NOTHING,) * 4), begin, places)
 
     def closed_ranges_by_now(self, name: str) -> ClosedRanges | None:
         """As `closed_ranges`, when the epoch has ended: its promises have taken effect."""
-        return (
-            self.closed_ranges(name)
-            if [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming]
-            else None
-        )
+        in_effect = [id(body) for body, _ in self.fresh] == [id(body) for body, _ in self.coming]
+        return self.closed_ranges(name) if in_effect else None
 
     def keys_before(self, name: str, keys: Ints, ranks: Callable[[], Ints]) -> Mask:
-        """As `before`; `ranks` is asked for where a promise of the epoch is near."""
+        """As `before`; `ranks` is called only where a promise of the epoch is near."""
         keys = in_order(keys, self.types[name])
         found = self._old_keys(name, keys)
         for body, places in self.coming:
@@ -315,8 +299,8 @@ class Closed:
         return found
 
     def _first_of(self, name: str, body: pa.Table, places: Ints, keys: Ints) -> Ints | None:
-        said, given, _, _ = self._keys_of(name, body)
-        return earliest(said, places if given is None else places[given], keys, FOREVER)
+        closed, given, _, _ = self._keys_of(name, body)
+        return earliest(closed, places if given is None else places[given], keys, FOREVER)
 
     def _fresh_instants(
         self, body: pa.Table, instants: Ints, columns: Columns, regions: Mapping[str, ValuePattern], rows: int
@@ -336,16 +320,13 @@ class Closed:
     def _given(
         self, columns: Columns, regions: Mapping[str, ValuePattern], rows: int
     ) -> tuple[Columns, Mapping[str, ValuePattern]]:
-        """A column that a filter fixes to one value is given."""
-        fixed = {
-            n: p.constants[0]
+        """Adds the columns that a filter fixes to one value."""
+        more = {
+            n: pa.repeat(pa.scalar(p.constants[0], self.types[n].arrow), rows)
             for n, p in regions.items()
             if n not in columns and p.constants is not None and len(p.constants) == 1
         }
-        if not fixed:
-            return columns, regions
-        more = {n: pa.repeat(pa.scalar(value, self.types[n].arrow), rows) for n, value in fixed.items()}
-        return {**columns, **more}, regions
+        return ({**columns, **more} if more else columns), regions
 
     # -- snapshots
 
@@ -355,12 +336,12 @@ class Closed:
         saved = []
         for number, sets in self.generations.items():
             listed = []
-            for place, (name, intervals) in enumerate(sets.intervals.items()):
-                listed.append(["i", [name], f"{prefix}-{number}-i{place}"])
-                blocks[f"{prefix}-{number}-i{place}"] = partial(_same, intervals.tables())
-            for place, (names, keys) in enumerate(sets.keys.items()):
-                listed.append(["k", list(names), f"{prefix}-{number}-k{place}"])
-                blocks[f"{prefix}-{number}-k{place}"] = partial(_same, keys.tables())
+            parts: list[tuple[str, list[str], Intervals | Keys]] = []
+            parts += [(f"i{place}", [name], held) for place, (name, held) in enumerate(sets.intervals.items())]
+            parts += [(f"k{place}", list(names), held) for place, (names, held) in enumerate(sets.keys.items())]
+            for part, names, held in parts:
+                listed.append([part[0], names, f"{prefix}-{number}-{part}"])
+                blocks[f"{prefix}-{number}-{part}"] = partial(_same, held.tables())
             saved.append([number, listed, list(sets.texts)])
         return saved, blocks
 
@@ -388,9 +369,8 @@ class Closed:
 def first_places(
     body: pa.Table, places: Ints, columns: Columns, types: Mapping[str, DataType], none: int
 ) -> Ints | None:
-    """Per row of values the least place of a promise that names its values, of promises with constants; `none`: no
-    promise does. None: no
-    promise names any of them."""
+    """Per row the least place of a promise that has its values as constants, `none` where there is no such promise.
+    None: there is none for any row."""
     name = body.column_names[0]
     if len(body.column_names) == 1 and has_order(types[name]):
         values, constants = columns[name], whole_columns(body)[name]
@@ -403,9 +383,14 @@ def first_places(
             return None
         present = validity(values)
         return found if present is None else np.where(present, found, none)
-    codes, asked = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
-    found = earliest(codes[codes >= 0], places[codes >= 0], asked, none)
-    return None if found is None else np.where(asked < 0, none, found)
+    closed, codes = joint_codes(body, pa.table({name: columns[name] for name in body.column_names}))
+    found = earliest(closed[closed >= 0], places[closed >= 0], codes, none)
+    return None if found is None else np.where(codes < 0, none, found)
+
+
+def makes_promises(records: Records) -> bool:
+    """Whether records are punctuations that close values: heartbeats are punctuations that close none."""
+    return records.kind == KIND and records.body.column_names != [HEARTBEAT]
 
 
 def _same(table: pa.Table) -> pa.Table:

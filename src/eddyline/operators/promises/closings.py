@@ -1,9 +1,9 @@
-"""What is promised of the streams of one timeline, for all joins that read it.
+"""The promises about the streams of one timeline, for all joins that read it.
 
-Answer   `Closings.closed` has, per stream, what its promises have closed (`closed.py`), as far as the frontier of the
-         timeline has come.
+Answer   `Closings.closed` has, per stream, the values that promises have closed (`closed.py`) up to the frontier of the
+         timeline.
 State    The promises, and how many have taken effect.
-Limits   Promises are kept once a join wants them; what was promised before its first row counts as closed for it.
+Limits   Promises are kept once a join wants them; for it, all promises before its first row have taken effect.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from eddyline.model.records.punctuation import HEARTBEAT, KIND
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
-from eddyline.operators.promises.closed import Closed
+from eddyline.operators.promises.closed import Closed, makes_promises
 from eddyline.state.columns import Ints
 
 
 class Closings:
-    """What is promised of the streams of one timeline, as far as its frontier has come."""
+    """The promises about the streams of one timeline, up to its frontier."""
 
     def __init__(self, streams: Iterable[Stream] = ()) -> None:
         self._streams = {stream.name: stream for stream in streams}
-        #: Whether a join of the timeline asks.
+        #: Whether a join of the timeline reads promises.
         self.wanted = False
         self.closed: dict[str, Closed] = {}
         #: Stream -> its event-time column.
@@ -37,23 +36,23 @@ class Closings:
         self._run = uuid4().hex[:8]
 
     def is_closing(self, name: str) -> bool:
-        """Whether something is promised of a stream."""
+        """Whether there are promises about a stream."""
         return name in self.closed and not self.closed[name].is_empty
 
     @property
-    def speaks(self) -> bool:
-        """Whether anything is promised, before the epoch at hand or among its rows."""
+    def has_promises(self) -> bool:
+        """Whether there are promises, before the epoch at hand or among its rows."""
         return self.count > 0 or any(closed.coming for closed in self.closed.values())
 
     def of(self, name: str) -> Closed:
-        """What is closed of a stream."""
+        """The promises about a stream."""
         if name not in self.closed:
             stream = self._streams[name]
             self.closed[name] = Closed({column.name: column.type for column in stream.schema.columns}, stream.remember)
         return self.closed[name]
 
     def want(self, known: Mapping[str, Closed]) -> None:
-        """A join asks from now on. What was promised before its first row counts as closed for it."""
+        """A join reads promises from now on. For it, all promises before its first row have taken effect."""
         if not self.wanted:
             self.wanted = True
             for name, closed in known.items():
@@ -65,7 +64,7 @@ class Closings:
         """Punctuations that take effect in an epoch, per stream."""
         for name, batches in records.items() if self.wanted else ():
             for batch in batches:
-                if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
+                if makes_promises(batch):
                     self.of(name).add(batch.body, batch.ts)
                     self.count += len(batch)
 
@@ -73,11 +72,11 @@ class Closings:
         """Records among the rows of an epoch that begins, per stream, with the ranks of the first rows after them."""
         for name, batches in coming.items() if self.wanted else ():
             for batch, ranks in batches:
-                if batch.kind == KIND and batch.body.column_names != [HEARTBEAT]:
+                if makes_promises(batch):
                     self.of(name).expect(batch.body, ranks)
 
     def end_epoch(self, now: int) -> None:
-        """What was promised in the epoch is old."""
+        """The promises of the epoch count as old from now on."""
         for closed in self.closed.values():
             if closed.fresh:
                 closed.make_old(now)

@@ -8,7 +8,7 @@ Limits   Texts and decimals are compared as Arrow values: their keys are hashes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ def has_order(kind: DataType) -> bool:
 
 
 def ordered_keys(values: pa.Array, kind: DataType) -> Ints:
-    """One key per value, in the order of values; what stands at nulls means nothing."""
+    """One key per value, in the order of values; keys of nulls are arbitrary."""
     return in_order(keys_of(values, kind), kind)
 
 
@@ -66,24 +66,19 @@ def there(values: pa.Array) -> Mask:
 
 
 def alike(table: pa.Table, names: Sequence[str]) -> list[tuple[Ints, list[str]]]:
-    """The rows of a table by which of some columns have a value: the numbers of the rows, and the columns that have one
-    in them."""
+    """The rows of a table, grouped by which of some columns have a value in them: the numbers of the rows, and these
+    columns."""
     nulls = [table.column(name).null_count for name in names]
     if all(count in (0, len(table)) for count in nulls):
-        return (
-            [(np.arange(len(table)), [name for name, count in zip(names, nulls, strict=True) if not count])]
-            if len(table)
-            else []
-        )
+        whole = [name for name, count in zip(names, nulls, strict=True) if not count]
+        return [(np.arange(len(table)), whole)] if len(table) else []
     given = np.stack([np.asarray(table.column(name).is_valid()) for name in names], axis=1)
     shapes, which = np.unique(given, axis=0, return_inverse=True)
-    return [
-        (
-            np.flatnonzero(which.reshape(-1) == place),
-            [name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given],
-        )
-        for place, shape in enumerate(shapes)
-    ]
+    found = []
+    for place, shape in enumerate(shapes):
+        here = [name for name, is_given in zip(names, shape.tolist(), strict=True) if is_given]
+        found.append((np.flatnonzero(which.reshape(-1) == place), here))
+    return found
 
 
 def pattern_mask(pattern: ValuePattern, values: pa.Array, kind: DataType) -> Mask:
@@ -97,19 +92,13 @@ def pattern_mask(pattern: ValuePattern, values: pa.Array, kind: DataType) -> Mas
         return found
     for interval in pattern.intervals:
         inside = present.copy()
-        for bound, test in ((interval.low, _above(interval)), (interval.high, _below(interval))):
+        above = pc.greater if interval.low_open else pc.greater_equal
+        below = pc.less if interval.high_open else pc.less_equal
+        for bound, test in ((interval.low, above), (interval.high, below)):
             if bound is not None:
                 inside &= np.asarray(pc.fill_null(test(values, pa.scalar(bound, kind.arrow)), False))
         found = found | inside
     return found
-
-
-def _above(interval: Interval) -> Callable[..., pa.Array]:
-    return pc.greater if interval.low_open else pc.greater_equal
-
-
-def _below(interval: Interval) -> Callable[..., pa.Array]:
-    return pc.less if interval.high_open else pc.less_equal
 
 
 def covered(

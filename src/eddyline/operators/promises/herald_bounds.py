@@ -1,13 +1,13 @@
 """The conditions of many heralds as ranges of keys: a least and a greatest key per herald and column.
 
-Answer   `Bounding.bounds` turns what texts say into arrays, a number per herald. Heralds of one form are turned
-         together:
+Answer   `Bounding.bounds` makes arrays of the conditions of heralds, a number per herald. Heralds of one form are
+         computed together:
 
              x >= 200 AND x < 400        x   least  200  400  …
              x >= 400 AND x < 600            most   399  599  …
 
-State    Per form how its literals become keys; the tests of texts that were read by themselves.
-Limits   A condition that ranges do not say (texts, several values of IN) is a `Test` of its own, which looks at rows.
+State    Per form how its literals become keys; the tests of texts that were read one by one.
+Limits   A condition that is no range (texts, several values of IN) is a `Test` of its own, which tests row by row.
 Reading  docs/heralds.md
 """
 
@@ -57,7 +57,7 @@ class Bounds:
     by_rows: bool
     by_time: bool
     by_column: dict[str, HeraldKeys] = field(default_factory=dict)
-    #: Heralds by number that ranges do not say.
+    #: Heralds, by number, whose conditions are no ranges.
     others: dict[int, Test] = field(default_factory=dict)
 
 
@@ -142,7 +142,7 @@ class Test:
 
     def __init__(self, herald: Herald, alias: str) -> None:
         self.herald = herald
-        #: Per column its range; None: no ranges say what the condition says.
+        #: Per column its range; None: the condition is no conjunction of ranges.
         self.ranges = _plain_ranges(herald.condition) or _set_ranges(herald.condition, alias)
 
     @cached_property
@@ -175,9 +175,8 @@ def _comparisons(condition: Expression) -> tuple[_Comparison, ...] | None:
             or not isinstance(literal, Literal)
             or literal.type != column.type
             or literal.value is None
+            or not has_keys(column.type)
         ):
-            return None
-        if not has_keys(column.type):
             return None
         found.append(_Comparison(column.column, column.type, function, literal.value))
     return tuple(found)

@@ -1,16 +1,17 @@
-"""Heralds of a stream, checked: rows in the span of a herald satisfy it, or are taken out.
+"""Heralds of a stream, checked: rows in the span of a herald that do not satisfy it are removed.
 
-Answer   `Heralded.check` judges a stretch of the stream's order: rows after a herald and within its span that do not
-         match are violations. The next herald ends the one in force. All heralds of a stretch are judged together:
+Answer   `Heralded.check` takes a stretch of the stream's rows with the heralds among them: rows after a herald and
+         within its span that do not match are violations. The next herald ends the one in force. All heralds of a
+         stretch are tested together:
 
              heralds      h0        h1            h2               each owns the rows up to the next one
              rows      ···|·········|·············|······
              inside       xxxxxxx    xxxxxxxxxxxxx xxxxxx          least and greatest keys per herald and column
 
-         Rows are looked at one by one only where these stick out.
+         Rows are tested one by one only where these keys lie outside of the herald's range.
 State    The herald in force.
-Limits   Heralds say nothing that zones do not find out themselves: a herald that is kept changes no answer. A null
-         matches IS NULL only.
+Limits   A herald changes no answer if all rows satisfy it: zones compute ranges from the rows. A null matches IS NULL
+         only.
 Reading  docs/heralds.md
 """
 
@@ -46,8 +47,8 @@ class InForce:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
-    """The heralds of a stretch in order. Herald i owns the rows begin[i] … begin[i + 1] - 1; `begin` ends with the
-    number of rows."""
+    """The heralds of a stretch in order. Herald i is in force for the rows begin[i] … begin[i + 1] - 1; `begin` ends
+    with the number of rows."""
 
     texts: pa.Array
     begin: Ints
@@ -57,12 +58,10 @@ class _Line:
     bounds: Bounds
 
     def in_force(self) -> InForce:
-        """The last of them, which goes on."""
-        row, instant = int(self.until_row[-1]), int(self.until[-1])
-        by_rows, by_time = self.bounds.by_rows, self.bounds.by_time
-        return InForce(
-            self.texts[-1].as_py(), int(self.since[-1]), row if by_rows else None, instant if by_time else None
-        )
+        """The last of them, which stays in force after the stretch."""
+        row = int(self.until_row[-1]) if self.bounds.by_rows else None
+        instant = int(self.until[-1]) if self.bounds.by_time else None
+        return InForce(self.texts[-1].as_py(), int(self.since[-1]), row, instant)
 
 
 class Heralded:
@@ -83,29 +82,23 @@ class Heralded:
         self._expire(passing)
         return verdict
 
-    # -- which herald owns which rows
+    # -- which herald is in force for which rows
 
     def _line(self, passing: GateStretch, batches: Sequence[PlacedRecords]) -> _Line:
-        """The herald in force and those that stand in a stretch; of several at one place the last owns the rows."""
+        """The herald in force and those in a stretch; of several at one place the last is in force for the rows."""
         one = self.in_force
         # The position of the active herald is irrelevant: its end is known.
         texts = [] if one is None else [pa.array([one.text], pa.string())]
         begin, total, since = (np.zeros(len(texts), np.int64) for _ in range(3))
         if batches:
-            before, counted, times = (
-                np.concatenate(parts)
-                for parts in zip(
-                    *((placed.before, placed.before_total, placed.records.ts) for placed in batches), strict=True
-                )
-            )
+            columns = [(placed.before, placed.before_total, placed.records.ts) for placed in batches]
+            before, counted, times = map(np.concatenate, zip(*columns, strict=True))
             came = pa.concat_arrays([chunk for placed in batches for chunk in placed.records.body.column(TEXT).chunks])
             if len(batches) > 1:
                 order = np.array(_in_order(batches, counted), np.int64)
                 came, before, counted, times = came.take(pa.array(order)), before[order], counted[order], times[order]
             texts.append(came)
-            begin, total, since = (
-                np.concatenate(parts) for parts in ((begin, before), (total, counted), (since, times))
-            )
+            begin, total, since = map(np.concatenate, ((begin, before), (total, counted), (since, times)))
         whole = texts[0] if len(texts) == 1 else pa.concat_arrays(texts)
         said = self._read(whole)
         for problem in said.problems.values():
@@ -137,7 +130,7 @@ class Heralded:
         ts = passing.ts[first:]
         inside: Flags = (ts <= line.until[owner]) & (place + passing.rows_before < line.until_row[owner])
         if passing.straggling:
-            # Rows that come below the frontier stand where their time says.
+            # Rows that come below the frontier have the places of their event times.
             inside &= ts > line.since[owner]
         rows = np.flatnonzero(inside)
         if not len(rows):
@@ -162,8 +155,8 @@ class Heralded:
 
 
 def _after(start: Ints, lengths: Ints) -> Ints:
-    """Where spans end that begin at these numbers or instants; NEVER: they are spans of the other kind, or end beyond
-    all numbers."""
+    """The ends of spans that begin at these numbers or instants; NEVER: a span of the other kind, or an end beyond all
+    numbers."""
     ends: Ints = np.where(start <= NEVER - lengths, start + np.minimum(lengths, NEVER - np.maximum(start, 0)), NEVER)
     return np.where(lengths == NEVER, NEVER, ends)
 
@@ -183,7 +176,7 @@ def _in_order(batches: Sequence[PlacedRecords], total: Ints) -> list[int]:
 
 
 class _Spans:
-    """The rows that lie in the span of the herald that owns them, in order."""
+    """The rows that lie in the span of their herald, in order."""
 
     def __init__(self, columns: _Columns, rows: Ints, owner: Ints, heralds: int) -> None:
         self.columns = columns
@@ -221,7 +214,7 @@ class _Spans:
 
 
 class _Columns:
-    """The columns of a stretch, and their ordered keys, made when they are first asked for."""
+    """The columns of a stretch, and their ordered keys, which are made when they are first read."""
 
     def __init__(self, arrays: Mapping[str, pa.Array]) -> None:
         self.arrays = arrays

@@ -1,9 +1,9 @@
 """The promises about one stream: which of its rows break one.
 
-Answer   `Promises.check` sees the rows of a stream with the punctuations among them, once, in order. A row that stands
-         after a punctuation and matches it is a violation: it is taken out, with a reason. What has passed is
-         remembered.
-State    Everything that was promised (`closed.py`), and counts.
+Answer   `Promises.check` takes the rows of a stream with the punctuations among them, once, in order. A row that comes
+         after a punctuation and matches it is a violation: it is removed, with a reason. The punctuations are kept for
+         the rows of later calls.
+State    All promises (`closed.py`).
 Limits   A violation is a row: it makes no other row one. Rows that come out of order after their stream was idle are
          judged by all promises that have taken effect.
 Reading  docs/punctuations.md
@@ -17,10 +17,10 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from eddyline.model.records.punctuation import HEARTBEAT, KIND, PATTERN, from_text
+from eddyline.model.records.punctuation import PATTERN, from_text
 from eddyline.model.records.records import Flags
 from eddyline.model.schema import Stream
-from eddyline.operators.promises.closed import Closed, first_places
+from eddyline.operators.promises.closed import Closed, first_places, makes_promises
 from eddyline.operators.promises.covering import covered
 from eddyline.operators.stream.gate import GateStretch, PlacedRecords, Verdict
 
@@ -35,9 +35,7 @@ class Promises:
 
     def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         """The rows that a promise before them covers."""
-        placed = [
-            one for one in passing.records if one.records.kind == KIND and one.records.body.column_names != [HEARTBEAT]
-        ]
+        placed = [one for one in passing.records if makes_promises(one.records)]
         rows = len(passing.ts)
         broken = np.zeros(rows, np.bool_)
         if rows:
@@ -57,7 +55,7 @@ class Promises:
         return Verdict(broken, self._reasons(columns, broken))
 
     def _broken(self, one: PlacedRecords, columns: Mapping[str, pa.Array], rows: int) -> Flags | None:
-        """Rows of a stretch that stand after one of these punctuations and match it; None: none of them are near."""
+        """Rows that come after one of these punctuations and match it; None: no row has a key near theirs."""
         body = one.records.body
         if body.column_names == [PATTERN]:
             found = np.zeros(rows, np.bool_)
@@ -71,12 +69,9 @@ class Promises:
         return None if first is None else np.arange(rows) >= first
 
     def _reasons(self, columns: Mapping[str, pa.Array], broken: Flags) -> pa.Array:
-        key = self.stream.key
-        if not key:
-            return pa.repeat(
-                pa.scalar("violation: a punctuation before it says that no such row comes"), int(broken.sum())
-            )
-        text = f"violation: a punctuation before it says that no such row comes, or a row with its {', '.join(key)} came before"
+        text = "violation: a punctuation before it says that no such row comes"
+        if self.stream.key:
+            text += f", or a row with its {', '.join(self.stream.key)} came before"
         return pa.repeat(pa.scalar(text), int(broken.sum()))
 
     # -- snapshots
@@ -89,7 +84,7 @@ class Promises:
 
 
 class _Columns(Mapping[str, pa.Array]):
-    """The columns of a table, each in one piece once it is asked for."""
+    """The columns of a table; the chunks of a column are combined when it is first read."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table

@@ -2,8 +2,8 @@
 
 Answer   `BoxTable` keeps, per slot, the boxes of its predicate (see `predicates`) in the form that `kernels.intervals`
          reads.
-State    Appended arrays of boxes, terms and ranges; a removed box is marked (`slot` -1) and its space taken back when
-         half of the boxes are gone. Expressions that are in no set are kept once, however many boxes name them.
+State    Arrays of boxes, terms and ranges that grow at their ends. A removed box has slot -1; the arrays are compacted
+         when half of the boxes are gone. An expression that is no set is kept once for all boxes that have it.
 Limits   Slots are small whole numbers: arrays are indexed by them.
 """
 
@@ -22,7 +22,7 @@ from eddyline.operators.sharing.column_keys import TextKeys
 from eddyline.operators.sharing.predicates import Box
 from eddyline.operators.sharing.value_sets import GREATEST_KEY, KEYS, LEAST_KEY, TEXTS, Cut, ValueSet
 
-#: Fewer removed boxes than this are not worth a compaction.
+#: Arrays with fewer removed boxes than this are not compacted.
 _FEW = 64
 
 
@@ -197,10 +197,8 @@ class BoxTable:
         end."""
         column = self.columns[at]
         if column.texts is None:
-            low, high = (
-                np.array([low for low, _ in values.spans], np.int64),
-                np.array([high - 1 for _, high in values.spans], np.int64),
-            )
+            low = np.array([low for low, _ in values.spans], np.int64)
+            high = np.array([high - 1 for _, high in values.spans], np.int64)
         else:
             texts = column.texts
             texts.add([cut[0] for span in values.spans for cut in span if cut not in (TEXTS.bottom, TEXTS.top)])
@@ -257,13 +255,12 @@ class BoxTable:
 
 
 def _text_ends(texts: TextKeys, cuts: list[Cut], unlimited: Cut, key: int, before: int = 0) -> np.ndarray:
-    """The keys that lie so many before these cuts; `key` stands for the one without limit."""
+    """The keys of these cuts, less `before`; `key` for the cut that is no limit."""
     limited = np.array([cut != unlimited for cut in cuts], np.bool_)
     known = [cut for cut in cuts if cut != unlimited]
     found = np.full(len(cuts), key)
-    found[limited] = (
-        texts.labels_of([text for text, _ in known]) + np.array([side for _, side in known], np.int64) - before
-    )
+    sides = np.array([side for _, side in known], np.int64)
+    found[limited] = texts.labels_of([text for text, _ in known]) + sides - before
     return found
 
 

@@ -4,9 +4,9 @@ Answer   Integers, dates, timestamps, booleans and decimals of up to 18 digits a
          bit pattern, turned so that it ascends: -0.0 is 0.0, NaN is one value above infinity. A text's key is its place
          among the *bounds*, the texts that predicates compare with: a bound has a label, what lies between two bounds
          has a key between their labels.
-State    `TextKeys`: the bounds in ascending order. Labels are far apart, so that a new bound finds a free one; when it
-         does not, all get new labels; a caller that keeps old labels reads the `relabelling`.
-Limits   Texts that lie between the same two bounds share a key: no predicate can tell them apart.
+State    `TextKeys`: the bounds in ascending order. Labels are far apart, so that there is a free one for a new bound.
+         Where there is none, all bounds get new labels; a caller that keeps old labels reads the `relabelling`.
+Limits   Texts that lie between the same two bounds share a key: no predicate separates them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def number_keys(column: pa.Array, kind: DataType) -> np.ndarray:
     if kind.name == "BOOLEAN":
         return column.fill_null(False).cast(pa.uint8()).to_numpy()
     if kind.name == "DECIMAL":
-        # 128 bits, little end first; up to 18 digits the low half says it all.
+        # 128 bits, the low half first: it holds up to 18 digits.
         return _plain(column, np.dtype(np.int64), 2)[::2]
     return _plain(column, np.dtype(kind.numpy))
 
@@ -92,7 +92,7 @@ class TextKeys:
         self._prefix = np.empty(0, np.uint64)
         #: Ascending, at least 2 apart, one per bound.
         self.labels = np.empty(0, np.int64)
-        #: Labels before the last change of all, _UNKNOWN for bounds that had none; None: no change to tell of.
+        #: Labels before the last change of all, _UNKNOWN for bounds that had none; None: no change since `relabelling`.
         self._previous: np.ndarray | None = None
 
     @property
@@ -105,9 +105,8 @@ class TextKeys:
             column = column.cast(pa.string())
         _, offsets, data = column.buffers()
         starts = np.frombuffer(offsets, np.int32, count=column.offset + len(column) + 1)[column.offset :]
-        place, equal = self._locate(
-            starts, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-        )
+        has_bytes = data is not None and data.size
+        place, equal = self._locate(starts, np.frombuffer(data, np.uint8) if has_bytes else np.zeros(1, np.uint8))
         if not self.labels.size:
             return place
         beyond = place == self.labels.size
@@ -130,7 +129,7 @@ class TextKeys:
         return self.labels[place]
 
     def relabelling(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Old and new labels since this was last asked, where labels have changed."""
+        """Old and new labels, where labels have changed since the last call."""
         if self._previous is None:
             return None
         had = self._previous != _UNKNOWN

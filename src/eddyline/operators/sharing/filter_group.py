@@ -7,9 +7,9 @@ Answer   `match` takes new rows of the stream in total order and gives *bundles*
              rows ─► grouped filter ─► (slot, row) pairs ─► starts, stops, routes ─► one table per SELECT list
 
 State    The grouped filter, and per slot: name, start, stop, route, SELECT list, how many results there were.
-         No row is kept: a row is its own newest row, so it is in every window the moment it comes and never again.
-Limits   Cost grows with rows and matches. A query that matches nothing costs nothing in Python; one that does costs a
-         slice of a table, and only where the driver takes its results apart from those of other queries.
+         No row is kept: a row is its own newest row, so it is in every window when it comes and never again.
+Limits   Cost grows with rows and matches. A query without matches costs nothing in Python. One with matches costs a
+         slice of a table, and only where the driver separates its results from those of other queries.
 Reading  docs/operators/sharing.md
 """
 
@@ -31,6 +31,7 @@ from eddyline.operators.join.port import LONG_AGO
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.worth import Worth
 from eddyline.state.columns import Ints
+from eddyline.state.runs import run_begins
 from eddyline.tuning import SharingTuning
 
 #: The end of time: the stop of a query that has not been dropped.
@@ -104,10 +105,7 @@ class FilterGroup:
         self.slots: dict[str, int] = {}
         self._names: list[str] = []
         self._free: list[int] = []
-        self._starts = np.empty(0, np.int64)
-        self._stops = np.empty(0, np.int64)
-        self._routes = np.empty(0, np.int64)
-        self._lists = np.empty(0, np.int64)
+        self._starts, self._stops, self._routes, self._lists = (np.empty(0, np.int64) for _ in range(4))
         #: Results so far, by slot.
         self.counts = np.empty(0, np.int64)
         self._projections: dict[tuple[OutputColumn, ...], int] = {}
@@ -126,9 +124,7 @@ class FilterGroup:
     @property
     def nbytes(self) -> int:
         """Bytes of filter and router, without names and expressions."""
-        return self.filter.nbytes + sum(
-            a.nbytes for a in (self._starts, self._stops, self._routes, self._lists, self.counts)
-        )
+        return self.filter.nbytes + sum(getattr(self, name).nbytes for name in _FILLS)
 
     # -- members
 
@@ -207,7 +203,7 @@ class FilterGroup:
         if not len(slots):
             return []
         self.rows_out += len(slots)
-        edges = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1], [True])))
+        edges = np.append(np.flatnonzero(run_begins(slots)), len(slots))
         present = slots[edges[:-1]]
         self.counts[present] += np.diff(edges)
         if self._name_array is None:
@@ -234,7 +230,7 @@ class FilterGroup:
     def _kept(
         self, slots: Ints, rows: Ints, ts: Ints, routes: npt.NDArray[np.uint64] | None
     ) -> npt.NDArray[np.bool_] | None:
-        """Which pairs stand up to starts, stops and routes; None: all."""
+        """Which pairs lie within the starts, stops and routes of their queries; None: all."""
         if not len(slots):
             return None
         keep: npt.NDArray[np.bool_] | None = None

@@ -2,15 +2,15 @@
 
 Answer   For every slot (one per query and reference) the rows for which its predicate is true, as (slot, row) pairs or
          as bits per row. A row that is in no pair is wanted by no query.
-State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). Adding or removing a
-         slot touches its own boxes only.
          Stretches of a batch that no range meets are left out first (`stretches`).
          A large batch is sorted once per column and all ranges are looked up in it; a small one is looked up row by row
          in a tree of ranges. A box with several columns starts from the one that lets the fewest rows of this batch
          pass.
+State    The boxes of all predicates (`boxes`) and their ranges in search order (`interval_index`). A slot that comes or
+         goes changes its own boxes only.
 Limits   Expressions that are no set of values of a column are evaluated once each, over the rows that still need them.
-         Cost beyond that: rows, ranges and matches, each once. Pairs take 8 bytes per match: for slots that want nearly
-         all rows ask for lineage.
+         Otherwise the cost grows with rows, ranges and matches. Pairs take 8 bytes per match: `match_lineage` takes
+         less where slots want nearly all rows.
 Reading  PAPERS, section 3: the grouped filters of CACQ.
 """
 
@@ -33,6 +33,7 @@ from eddyline.operators.sharing.predicates import SELF, boxes_of
 from eddyline.operators.sharing.stretches import Stretches
 from eddyline.operators.worth import Worth
 from eddyline.state.columns import validity
+from eddyline.state.runs import places_within, run_begins
 from eddyline.tuning import SharingTuning, ZoneTuning
 
 Columns = Mapping[str, pa.Array]
@@ -80,9 +81,7 @@ class GroupedFilter:
     def remove(self, slot: int) -> None:
         self._table.remove(slot)
         if len(self._compiled) > 2 * len(self._table.expressions) + 16:
-            self._compiled = {
-                number: test for number, test in self._compiled.items() if number in self._table.expressions
-            }
+            self._compiled = {n: test for n, test in self._compiled.items() if n in self._table.expressions}
 
     def __contains__(self, slot: int) -> bool:
         return slot in self._table
@@ -113,7 +112,7 @@ class GroupedFilter:
             # Two runs, each in order: a stable sort merges them.
             pairs.sort(kind="stable")
         if self._table.overlapping and pairs.size:
-            pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
+            pairs = pairs[run_begins(pairs)]
         return pairs >> bits, pairs & ((1 << bits) - 1)
 
     def match_lineage(self, columns: Columns, rows: int, slots: np.ndarray | None = None) -> np.ndarray:
@@ -140,14 +139,14 @@ class GroupedFilter:
         return lineage
 
     def _sorts_out(self, rows: int) -> SortedOut | None:
-        """Whether ranges are compared with the ends of the batch first."""
+        """For slots that the ends of the batch decide; None: ranges are not compared with these ends first."""
         return SortedOut() if self.sorts_out and rows else None
 
     def _pairs(
         self, columns: Columns, rows: int, bits: int, slot: np.ndarray, sorted_out: SortedOut | None
     ) -> np.ndarray:
-        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: not asked
-        for.
+        """Pairs `slot << bits | row` in no order; of slots with several boxes some may come twice. Slot -1: its box is
+        not tested.
 
         Args:
             sorted_out: takes the slots that want all rows.
@@ -177,12 +176,11 @@ class GroupedFilter:
         plain = self._counted(search(np.where(has_rest, -1, slot), sorted_out), sorted_out)
         boxes = np.arange(slot.size)
         open_pairs = search(np.where(has_rest & has_terms & (slot >= 0), boxes, -1), None)
-        return np.concatenate(
-            (plain, self._test_expressions(columns, rows, bits, slot, np.sort(open_pairs), has_terms))
-        )
+        tested = self._test_expressions(columns, rows, bits, slot, np.sort(open_pairs), has_terms)
+        return np.concatenate((plain, tested))
 
     def _chosen(self, keys: np.ndarray, valid: np.ndarray, sorted_out: SortedOut) -> np.ndarray | None:
-        """The rows that some slot may want, as far as stretches say; None: all of them."""
+        """The rows of stretches that some range meets; None: all rows."""
         worth, count = self._worth, keys.shape[1]
         cost = worth.tuning
         self._batches += 1
@@ -239,7 +237,7 @@ class GroupedFilter:
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _all_alone(self) -> bool:
-        """Whether every box has one term; looked up once per change of the boxes."""
+        """Whether every box has one term; computed once per change of the boxes."""
         shape = (self._table.version, self._table.slot.size)
         if self._shape != shape:
             self._shape, self._alone = shape, bool((np.diff(self._table.box_term.view) == 1).all())
@@ -338,5 +336,4 @@ def _runs(first: np.ndarray, last: np.ndarray) -> np.ndarray:
     [2, 3, 7]
     """
     counts = last - first
-    total = int(counts.sum())
-    return np.arange(total) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return np.repeat(first, counts) + places_within(counts)

@@ -1,11 +1,11 @@
-"""The ranges of a box table, put in order for searching.
+"""The ranges of a box table, in the orders in which they are searched.
 
-Answer   Per column: the ranges by their low ends, for looking them up in a sorted batch; and a search tree over the
-         ranges of *leading* terms (one per box, the one that the fewest recent rows satisfy), for looking up single
-         rows.
-State    As of the last build. Boxes added since stand at the end of the table and are looked at one by one; when they
-         become many, or candidates are mostly in vain, the index is built again.
-Limits   Which term leads is a matter of speed only.
+Answer   Per column: the ranges by their low ends, which are looked up in a sorted batch. Also a search tree over the
+         ranges of *leading* terms, in which single rows are looked up. The leading term of a box is the one that the
+         fewest recent rows satisfy.
+State    As of the last build. Boxes added since are at the end of the table and are tested one by one; when they
+         become many, or most candidates fail the other terms, the index is built again.
+Limits   The choice of leading terms changes only the speed.
 """
 
 from __future__ import annotations
@@ -38,34 +38,26 @@ _ROOM = 1 << 16
 
 @dataclass(slots=True)
 class SortedOut:
-    """Slots that a batch decides as a whole: what its least and greatest keys say of ranges."""
+    """Slots that the least and the greatest key of a batch decide: ranges that miss all its rows, or cover all."""
 
-    #: Labels that want every row of those that were looked at.
+    #: Labels that want all rows that were searched.
     whole: list[np.ndarray] = field(default_factory=list)
-    #: The rows that were looked at; None: all.
+    #: The rows that were searched; None: all.
     rows: np.ndarray | None = None
     skipped: int = 0
     passed: int = 0
 
-    def taken(
-        self,
-        which: np.ndarray,
-        reach: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        boxes: np.ndarray,
-        label: np.ndarray,
-        ordered: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The ranges that are still to be looked up, and how far they reach."""
-        covers = (low[which] <= ordered[0]) & (high[which] >= ordered[-1])
+    def without_covering(self, ranges: Swept, label: np.ndarray, ordered: np.ndarray) -> Swept:
+        """Ranges without those that cover all keys, whose labels are noted."""
+        which, reach = ranges.which, ranges.reach
+        covers = (ranges.low[which] <= ordered[0]) & (ranges.high[which] >= ordered[-1])
         if not covers.any():
-            return which, reach
-        labels = label[boxes[which[covers]]]
+            return ranges
+        labels = label[ranges.interval_box[which[covers]]]
         labels = labels[labels >= 0]
         self.whole.append(labels)
         self.passed += labels.size
-        return which[~covers], reach[~covers] if reach.size else reach
+        return ranges._replace(which=which[~covers], reach=reach[~covers] if reach.size else reach)
 
 
 class IntervalIndex:
@@ -85,8 +77,8 @@ class IntervalIndex:
         self._sample: _Sample | None = None
         #: The columns that every box has a term of, and the state of the table that this is true of.
         self._shape, self._named = (-1, -1), list[int]()
-        #: Candidates that the tree gave and that were in vain, since it was built.
-        self._in_vain = 0
+        #: Candidates of the tree, since it was built, that other terms of their boxes did not let pass.
+        self._failed = 0
 
     @property
     def nbytes(self) -> int:
@@ -107,17 +99,15 @@ class IntervalIndex:
             sorted_out: takes the labels that want all rows; None: every range is looked up.
         """
         table = self._table
-        low, high, boxes = table.low.view, table.high.view, table.interval_box.view
         found = []
         is_full = sorted_out is not None and ordered.size == order.size
         for which, reach in self._parts(column, True):
-            if not is_full:
-                # Nulls stand behind the ranges that leaps pass over.
-                reach = _NONE
-            elif sorted_out is not None and self._may_cover(column, ordered):
-                which, reach = sorted_out.taken(which, reach, low, high, boxes, label, ordered)
-            at, ranges = 0, Swept(low, high, boxes, which, reach)
-            while at < which.size:
+            # Null ranges come after the others: the kernel must not pass over ranges where there are nulls.
+            ranges = Swept(table.low.view, table.high.view, table.interval_box.view, which, reach if is_full else _NONE)
+            if is_full and sorted_out is not None and self._may_cover(column, ordered):
+                ranges = sorted_out.without_covering(ranges, label, ordered)
+            at = 0
+            while at < ranges.which.size:
                 pairs = np.empty(max(_ROOM, 2 * order.size), np.int64)
                 used, at, passed_over = sweep_pairs(ordered, order, ranges, label, bits, at, pairs)
                 found.append(pairs[:used])
@@ -171,9 +161,8 @@ class IntervalIndex:
         return slice(*self._group_from[group : group + 2].tolist()) if group + 1 < self._group_from.size else slice(0)
 
     def _parts(self, column: int, alone: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The ranges of a column whose boxes have one term, or several, and how far they reach: those in order, and
-        those added since, of
-        which that is not known."""
+        """The ranges of a column whose boxes have one term, or several, and how far they reach: first those in order,
+        then those added since, without their reach."""
         table = self._table
         self._refresh()
         group = 2 * column + alone
@@ -192,24 +181,21 @@ class IntervalIndex:
         if (
             self._tree is None
             or table.slot.size - self._tree.boxes > max(64, self._tree.boxes // 16)
-            or self._in_vain > 16 * table.slot.size + 4096
+            or self._failed > 16 * table.slot.size + 4096
         ):
             self._tree = _Tree(table, sample)
-            self._in_vain = 0
+            self._failed = 0
         tree = self._tree
-        trees = Trees(
-            tree.column_from, tree.low, tree.high, tree.top, tree.box, tree.null_from, tree.null_box, tree.boxes
-        )
         found, row = [], 0
         while row < keys.shape[1]:
             pairs = np.empty(max(_ROOM, 2 * label.size), np.int64)
-            used, row = stab_pairs(label, trees, keys, valid, bits, row, pairs)
+            used, row = stab_pairs(label, tree.trees, keys, valid, bits, row, pairs)
             found.append(confirm_pairs(pairs[:used], label, tree.lead, table.arrays, keys, valid, bits))
-            self._in_vain += used - found[-1].size
+            self._failed += used - found[-1].size
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def observe(self, keys: np.ndarray, valid: np.ndarray) -> None:
-        """Remembers some rows of a large batch."""
+        """Adds some rows of a large batch to the sample."""
         step = max(1, keys.shape[1] // 64)
         self._sample_of(keys.shape[0]).add(keys[:, ::step], valid[:, ::step])
 
@@ -285,20 +271,19 @@ class _Tree:
         null = low[chosen] > high[chosen]
         columns = np.arange(len(table.columns) + 1)
         null_term = owner[chosen[null]]
-        self.null_from = np.searchsorted(table.term_column.view[null_term], columns)
-        self.null_box = table.term_box.view[null_term]
+        null_from = np.searchsorted(table.term_column.view[null_term], columns)
         ranges = chosen[~null]
         term = owner[ranges]
-        self.box = table.term_box.view[term]
-        self.low, self.high = low[ranges], high[ranges]
-        self.top = np.empty(ranges.size, np.int64)
-        self.column_from = np.searchsorted(table.term_column.view[term], columns)
-        for first, last in zip(self.column_from[:-1], self.column_from[1:], strict=True):
-            build_tree(self.high[first:last], self.top[first:last])
+        ends, top = high[ranges], np.empty(ranges.size, np.int64)
+        column_from = np.searchsorted(table.term_column.view[term], columns)
+        for first, last in pairwise(column_from.tolist()):
+            build_tree(ends[first:last], top[first:last])
+        boxes, null_boxes = table.term_box.view[term], table.term_box.view[null_term]
+        self.trees = Trees(column_from, low[ranges], ends, top, boxes, null_from, null_boxes, self.boxes)
 
     @property
     def nbytes(self) -> int:
-        return sum(part.nbytes for part in vars(self).values() if isinstance(part, np.ndarray))
+        return sum(part.nbytes for part in (self.lead, *self.trees[:-1]))
 
     @staticmethod
     def _leads(table: BoxTable, sample: _Sample, by_low: np.ndarray, owner: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 Answer   `boxes_of` turns a predicate over one reference into boxes. The predicate holds for a row when the row is in at
          least one box: each column's value is in the box's set for it, and each remaining expression is true. Sets take
          `< <= > >= = <>`, IN, IS NULL, LIKE 'abc%', boolean columns and NOT, AND, OR over them, also through casts that
-         keep the order. What a set cannot say stays an expression.
+         keep the order. A condition that is no set of values stays an expression.
 State    None.
 Limits   A predicate that would need more than MOST_BOXES boxes stays one expression.
 Reading  SEMANTICS: nulls never match (IS NULL apart), NaN is equal to NaN and above all numbers, texts compare
@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from eddyline.model.datatypes import BOOLEAN, DataType
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, Literals, Ref, rename_refs
+from eddyline.operators.expressions.functions_compare import SWAPPED
 from eddyline.operators.sharing.column_keys import has_keys, literal_key
-from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, Span, ValueSet, union
+from eddyline.operators.sharing.value_sets import KEYS, TEXTS, Cut, Domain, ValueSet, union
 
 #: A condition of more boxes is tested row by row. A bound of memory.
 MOST_BOXES = 64
@@ -26,7 +27,6 @@ MOST_BOXES = 64
 SELF = ""
 
 _NOTHING = ValueSet(())
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 #: Microseconds.
 _MICROS_PER_DAY = 86_400_000_000
 
@@ -127,13 +127,13 @@ def _set_of(e: Expression, negated: bool) -> tuple[ColumnRef, ValueSet] | None:
     if not isinstance(e, Call) or not e.args:
         return None
     needle, operands, function = e.args[0], e.args[1:], e.function
-    if function in _FLIPPED and isinstance(needle, Literal) and len(operands) == 1:
-        needle, operands, function = operands[0], (needle,), _FLIPPED[function]
+    if function in SWAPPED and isinstance(needle, Literal) and len(operands) == 1:
+        needle, operands, function = operands[0], (needle,), SWAPPED[function]
     scale = _scale(needle)
     if scale is None:
         return None
     if operands and isinstance(operands[0], Literals):
-        # Through a cast each value would have to be looked for.
+        # Through a cast each value would need a search of its own.
         some = _listed(operands[0], scale.type) if isinstance(needle, ColumnRef) else None
         values = some if some is None or not negated else some.complement(scale.domain, False)
     else:
@@ -167,13 +167,13 @@ def _values(
         some = union(value.equal for value in known)
         # NOT IN over a list with a null is never true.
         return some if not negated else _NOTHING if has_null else some.complement(domain, False)
-    if has_null and (function in _FLIPPED or function == "like"):
+    if has_null and (function in SWAPPED or function == "like"):
         return _NOTHING
     if len(given) != 1:
         return None
     if function in ("like", "starts_with", "prefix"):
         found = _pattern(operands[0], is_like=function == "like")
-    elif function in _FLIPPED:
+    elif function in SWAPPED:
         before, after = known[0].before, known[0].after
         below, above = ValueSet(((domain.bottom, before),)), ValueSet(((after, domain.top),))
         found = {
@@ -199,13 +199,7 @@ def _listed(long: Literals, kind: DataType) -> ValueSet | None:
     keys = sorted(
         {literal_key(value, kind) for value in long.value} if kind.name in ("DOUBLE", "DECIMAL") else set(long.value)
     )
-    spans: list[Span] = []
-    for key in keys:
-        if spans and key == spans[-1][1]:
-            spans[-1] = (spans[-1][0], key + 1)
-        else:
-            spans.append((key, key + 1))
-    return ValueSet(tuple(spans))
+    return union([ValueSet(tuple((key, key + 1) for key in keys))])
 
 
 def _pattern(pattern: Expression, is_like: bool) -> ValueSet | None:

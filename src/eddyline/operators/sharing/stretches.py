@@ -1,14 +1,13 @@
 """Stretches of a batch that no filter can want.
 
 Answer   `Stretches.compared` compares the least and greatest keys of every 64 rows with the ranges of a column that all
-         filters name. Rows of stretches that all ranges miss are left out before rows are sorted.
+         filters have conditions on. Rows of stretches that no range meets are left out before rows are sorted.
 
              rows of a batch   |3 ── 9|40 ─── 47|55 ── 61|          stretches
              ranges                 8 ── 12        50 ───── 70      the rows 40 ─── 47 are left out
 
 State    None.
-Limits   A column with a null leaves no stretch out. Filters of which one names another column, or none, leave no
-         stretch out by this one.
+Limits   A column with a null leaves no stretch out, nor does a column on which some filter has no condition.
 Reading  docs/heralds.md
 """
 

@@ -62,7 +62,7 @@ class ValueSet:
         return ValueSet(tuple(found), self.null and other.null)
 
     def complement(self, domain: Domain, null: bool) -> ValueSet:
-        """All other values; whether null is among them is for the caller to say."""
+        """All other values, and null where the caller wants it."""
         found: list[Span] = []
         at = domain.bottom
         for low, high in self.spans:

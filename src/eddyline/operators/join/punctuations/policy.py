@@ -77,7 +77,7 @@ class Punctuations(JoinPolicy):
     # -- new rows
 
     def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
-        if not self.closings.speaks or self._group is None:
+        if not self.closings.has_promises or self._group is None:
             return fresh
         rules = self._rules(self._group)
         found = list(fresh)
@@ -99,7 +99,7 @@ class Punctuations(JoinPolicy):
     def _refused(self, position: int, new: NewRows, wanted: npt.NDArray[np.bool_] | None) -> Ints | None:
         """Positions of the wanted rows that are not stored: they are in no result, and no query looks at them."""
         group = self._group
-        if not self.closings.speaks or group is None or group.watched:
+        if not self.closings.has_promises or group is None or group.watched:
             return None
         port = group.bases[position].port
         if port.lingers is not None or port.judge is not None:
