@@ -114,7 +114,7 @@ FEATURES = {
             "runtime/embedded/requests.py",
             "runtime/spark/shard/asked.py",
             "runtime/spark/job/requests.py",
-            "runtime/control/answers.py",
+            "runtime/control/request_answers.py",
             "connectors/results/request_files.py",
             "cli/running/request.py",
             "cli/lab",

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline.cli import generate
+from eddyline.connectors.generators.workflow import OrderTraces
 from eddyline.errors import UserError
 
 
@@ -58,7 +59,10 @@ def test_orders_of_20_events(tmp_path, capsys):
 def test_whatever_a_generator_takes_is_an_option(kind):
     function, _, options = generate.KINDS[kind]
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    assert {p.name: p.default for p in own} == {name: default for name, _, default, _ in options}
+    if kind == "orders":
+        own += inspect.signature(OrderTraces).parameters.values()
+    assert {p.name: p.default for p in own} == generate.generate.options_of(function)
+    assert {p.name for p in own} == options.keys()
 
 
 def test_what_cannot_be_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from eddyline import Session
-from eddyline.cli.progress import ProgressDisplay, moment
+from eddyline.cli.progress import ProgressDisplay, instant_text
 
 
 def running(console: Console, quiet: bool = False, seconds: float = 0.0) -> Session:
@@ -62,9 +62,9 @@ def test_not_more_often_than_it_can_be_read() -> None:
 
 
 def test_moments_outside_of_the_calendar_are_numbers() -> None:
-    assert moment(None) == "-"
-    assert moment(1_500_000) == "1970-01-01 00:00:01.500"
-    assert moment(4 * 10**18) == str(4 * 10**18)
+    assert instant_text(None) == "-"
+    assert instant_text(1_500_000) == "1970-01-01 00:00:01.500"
+    assert instant_text(4 * 10**18) == str(4 * 10**18)
 
 
 def test_a_template_says_how_many_requests_it_has_answered() -> None:

@@ -202,7 +202,7 @@ def test_lines_that_are_no_objects_are_left_out_of_the_guess(work: Path) -> None
     Path("d.json").write_text('[\n null,\n {"a": 1,\n "c": "x"}]')
     assert "(a BIGINT, c STRING)" in render(declaration("d", "d.json").statement)
     Path("null.json").write_text("null\n")
-    with pytest.raises(SourceProblem, match="cannot be found out"):
+    with pytest.raises(SourceProblem, match="cannot be inferred"):
         declaration("x", "null.json")
 
 
@@ -212,8 +212,8 @@ def test_what_cannot_be_inferred_is_refused(work: Path) -> None:
     Path("broken.parquet").write_text("x")
     for path, message in (
         ("empty", "holds no files"),
-        ("notes.txt", "is not known"),
-        ("broken.parquet", "cannot be found out"),
+        ("notes.txt", "does not show its format"),
+        ("broken.parquet", "cannot be inferred"),
     ):
         with pytest.raises(SourceProblem, match=message):
             declaration("x", path)

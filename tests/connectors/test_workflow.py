@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.connectors.generators.draws import GeneratorShape, rng_for
-from eddyline.connectors.generators.workflow import CHECKING, HANDLING, TYPES, order_events
+from eddyline.connectors.generators.workflow import CHECKING, HANDLING, TYPES, OrderTraces, order_events
 from eddyline.errors import UserError
 
 SHARES = {"concurrent": 50, "quotes": 3, "local": 0.3, "cancelled": 0.2, "rejected": 0.1, "broken": 0.0}
@@ -12,7 +12,7 @@ SHARES = {"concurrent": 50, "quotes": 3, "local": 0.3, "cancelled": 0.2, "reject
 
 def traces(**changes):
     trace, kind, times = order_events(
-        rng_for(1, "orders"), GeneratorShape(rate=1000, seconds=20), **{**SHARES, **changes}
+        rng_for(1, "orders"), GeneratorShape(rate=1000, seconds=20), OrderTraces(**{**SHARES, **changes})
     )
     assert (times[1:] >= times[:-1]).all()
     grouped = (

@@ -82,7 +82,7 @@ def test_an_extra_that_is_missing_is_named(
 
 def test_views_of_the_newest_report(ended: Path) -> None:
     feed = Feed(str(ended))
-    assert feed.look() and not feed.look()
+    assert feed.refresh() and not feed.refresh()
     seen = overview(feed)
     assert seen["held_by"] is None and seen["queries"] == 1
     assert feed.document is not None and len(shares(feed.document)) == 1

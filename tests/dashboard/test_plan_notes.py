@@ -31,7 +31,7 @@ def looked_at(folder: Path) -> tuple[Feed, dict[str, Any]]:
         Path(places.wanted, "page.json").write_text(json.dumps(["q"]))
         session.run()
     feed = Feed(str(folder))
-    assert feed.look() and feed.document is not None
+    assert feed.refresh() and feed.document is not None
     return feed, feed.document
 
 

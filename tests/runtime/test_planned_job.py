@@ -10,7 +10,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.running.query import listed
-from eddyline.dashboard.ask import Console
+from eddyline.dashboard.console import JobConsole
 from eddyline.errors import BindingProblem
 from eddyline.language import job as language_job
 from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job
@@ -58,7 +58,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_a_page_binds_only_the_queries_that_it_asks_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path, queries(0, 200)) as session:
-        console = Console(str(tmp_path))
+        console = JobConsole(str(tmp_path))
         with counted(monkeypatch) as bound:
             tried = console.attempt("SELECT v FROM s WHERE v = 3")
         assert bound == tried["queries"]
@@ -74,7 +74,7 @@ def test_a_page_binds_only_the_queries_that_it_asks_about(tmp_path: Path, monkey
 def test_what_records_have_added_is_not_bound_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One record with many queries is folded at once, and what was folded is bound when it is asked for."""
     with running(tmp_path, queries(0, 3)) as session:
-        console = Console(str(tmp_path))
+        console = JobConsole(str(tmp_path))
         console.add(queries(3, 100))
         session.step()
         assert console.control.waiting(0) == [] and len(console.control.folded()[1].added) == 100
@@ -88,7 +88,7 @@ def test_what_records_have_added_is_not_bound_either(tmp_path: Path, monkeypatch
 
 def test_the_planned_job_is_the_job(tmp_path: Path) -> None:
     with running(tmp_path, queries(0, 20) + TOPS) as session:
-        console = Console(str(tmp_path))
+        console = JobConsole(str(tmp_path))
         console.add("CREATE QUERY late AS SELECT s.v FROM s JOIN LATEST tops ON s.k = tops.k;" + queries(20, 5))
         console.drop(["q3", "q21"])
         session.step()
@@ -119,7 +119,7 @@ def test_places_of_another_text_do_not_count(tmp_path: Path) -> None:
 
 def test_an_added_query_whose_stream_has_gone_is_not_there(tmp_path: Path) -> None:
     with running(tmp_path, "CREATE STREAM t (k BIGINT, ts TIMESTAMP) WITH (time = 'ts');" + queries(0, 1)) as session:
-        Console(str(tmp_path)).add("CREATE QUERY gone AS SELECT k FROM t;" + queries(1, 64))
+        JobConsole(str(tmp_path)).add("CREATE QUERY gone AS SELECT k FROM t;" + queries(1, 64))
         session.step()
     (tmp_path / "catalog.sql").write_text(STREAM + queries(0, 1))
     control = ControlFolder(str(tmp_path))

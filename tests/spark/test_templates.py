@@ -13,8 +13,8 @@ import pytest
 from eddyline.errors import UserError
 from eddyline.language import bind_script
 from eddyline.plan.shards.shares import route_all
-from eddyline.runtime.control.answers import wait_for
 from eddyline.runtime.control.control_record import request_record
+from eddyline.runtime.control.request_answers import wait_for_answers
 from tests.oracle.intake import Row
 from tests.oracle.templates import answer
 from tests.property.compare import canonical, plain_rows
@@ -32,7 +32,7 @@ def asked(job: Simulated, texts: list[str], as_of: str | None = None) -> list[pa
     token = uuid.uuid4().hex
     job.folder.append(request_record(token, texts, as_of))
     job.settle()
-    return wait_for(job.checkpoint, job.folder.folder, token, 0.0)
+    return wait_for_answers(job.checkpoint, job.folder.folder, token, 0.0)
 
 
 def compare_asked(
@@ -182,11 +182,11 @@ def test_refusals_and_instants_ahead(job: Simulated) -> None:
     job.settle()
     # The stream jumps far beyond the instant: the rows of the request that waits are kept.
     job.run({"packets": packets(("a", "b", 1, 10.0), ("a", "b", 1, 900.0))})
-    (table,) = wait_for(job.checkpoint, job.folder.folder, token, 0.0)
+    (table,) = wait_for_answers(job.checkpoint, job.folder.folder, token, 0.0)
     assert table.to_pylist()[0]["n"] == 9
     token = uuid.uuid4().hex
     job.folder.append(request_record(token, ["n FROM traffic GROUP BY ()"], "1980-01-01 00:00:11"))
     job.settle()
     job.run(closing=True)
     with pytest.raises(UserError, match="lies ahead"):
-        wait_for(job.checkpoint, job.folder.folder, token, 0.0)
+        wait_for_answers(job.checkpoint, job.folder.folder, token, 0.0)

@@ -1,10 +1,11 @@
 """`eddyline …`: one file per command.
 
-Answer   Exit code 0 for done, 2 for the user's mistakes (with message, detail, hint), 1 for ours. A command that SIGINT
-         or SIGTERM ends has done nothing by halves that a second call would not do again; `run` ends after the epoch at
-         hand.
-Limits   Until a command takes signals over, they end the process at once and without a word, also while modules are
-         loaded. Python's own start, some 20 ms, is not ours: a SIGINT in it ends the process with Python's traceback.
+Answer   Exit code 0: the command is done. Exit code 2: a mistake of the user, printed with message, detail and hint. Exit
+         code 1: an error of this program. If SIGINT or SIGTERM ends a command, a second call does the rest; `run` ends
+         after the current epoch.
+State    None.
+Limits   Until a command sets its own handlers, signals end the process at once and print nothing, also while modules are
+         loaded. A SIGINT in the first 20 ms, while Python itself starts, prints Python's traceback.
 """
 
 from __future__ import annotations
@@ -20,39 +21,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-#: The commands, each a module of its own, in the order of the help text.
+#: The module of each command, in the order of the help text. The last part of its path is the name of the command.
 COMMANDS = (
     "run",
     "shell",
-    "query",
-    "request",
-    "state",
-    "dashboard",
-    "top",
-    "explain",
-    "check",
-    "constraints",
+    "running.query",
+    "running.request",
+    "running.state",
+    "running.dashboard",
+    "running.top",
+    "plans.explain",
+    "plans.check",
+    "plans.constraints",
     "generate",
-    "plan",
-    "lab",
+    "plans.plan",
+    "lab.lab",
     "demo",
     "version",
 )
-
-#: The modules of commands that are in a room of this folder.
-ROOMS = {
-    **{name: f"running.{name}" for name in ("query", "request", "state", "dashboard", "top")},
-    **{name: f"plans.{name}" for name in ("explain", "check", "constraints", "plan")},
-    **{name: f"lab.{name}" for name in ("lab", "index", "calibrate")},
-}
-
-#: Commands that stand below `lab` and are called by their old names too.
-OLD_NAMES = ("index", "calibrate")
+#: Tools of `lab` that can be called without `lab`, too: their old names.
+OLD_NAMES = ("lab.index", "lab.calibrate")
 
 
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:
-    """The parser of one command, or of all of them. A command's module is loaded only where it is needed: some load the
-    engine."""
+    """The parser of one command, or of all of them if `wanted` is no command. Only the modules of these commands are
+    loaded: some load the engine."""
     import argparse
     import importlib
 
@@ -60,14 +53,16 @@ def parser(wanted: str | None = None) -> argparse.ArgumentParser:
         prog="eddyline", description="Continuous queries over streams, embedded or on Spark."
     )
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in (wanted,) if wanted in COMMANDS + OLD_NAMES else COMMANDS:
-        importlib.import_module(f"eddyline.cli.{ROOMS.get(name, name)}").add_parser(commands)
+    chosen = [module for module in COMMANDS + OLD_NAMES if module.rpartition(".")[2] == wanted]
+    for module in chosen or COMMANDS:
+        importlib.import_module(f"eddyline.cli.{module}").add_parser(commands)
     return root
 
 
 def main(arguments: list[str] | None = None) -> int:
     if arguments is None:
-        # The process is this command's own. Python would raise KeyboardInterrupt in the middle of an import.
+        # This is the whole process, not a call from a program. Python's own handler would raise KeyboardInterrupt in the
+        # middle of an import.
         if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
             _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         arguments = sys.argv[1:]

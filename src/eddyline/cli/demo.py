@@ -1,4 +1,10 @@
-"""`eddyline demo`: auction streams, several queries, results: everything a first look needs."""
+"""`eddyline demo`: auction streams, several queries, results.
+
+Answer   Generates streams, writes a job file, runs it, and prints the first results, the checkpoint, and how many rows a
+         join without windows stores. Each command is printed as a user would type it.
+State    A folder with the data, the job file, the results, the checkpoint and the figures.
+Limits   A second call replaces what the first one made.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +16,15 @@ import shutil
 
 from rich.console import Console
 
-from eddyline.cli import run as run_command
+from eddyline.cli.__main__ import parser
 from eddyline.cli.demo_state import show_state
-from eddyline.cli.running import state as state_command
 from eddyline.connectors.generators.draws import GeneratorShape
 from eddyline.connectors.generators.generate import auction
 from eddyline.connectors.results.sinks import as_rich
 from eddyline.model.clock import WALL
 
 _SOLD = """
--- An auction closes: no bid on its item comes after that. Joins without windows forget what is closed.
+-- An auction closes: no bid on its item comes after that. Joins without windows forget closed auctions and their bids.
 CREATE PUNCTUATION sold ON bids (item_id) FROM auctions (item_id) AT closes;
 
 -- Every item when its auction closes: a join without any window, in flat memory.
@@ -52,21 +57,17 @@ CREATE QUERY per_minute AS
   SELECT date_trunc('minute', ts) AS minute, count(*) AS bids, max(price) AS highest
   FROM bids GROUP BY date_trunc('minute', ts) EMIT ON CLOSE;
 """
-
-
 #: Seconds that an auction is open, about.
 _OPEN = 30.0
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("demo", help="generate auction streams and run several queries over them")
-    parser.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
-    parser.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
-    parser.add_argument("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
-    parser.add_argument(
-        "--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)"
-    )
-    parser.set_defaults(run=run)
+    demo = commands.add_parser("demo", help="generate auction streams and run several queries over them")
+    demo.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
+    demo.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
+    demo.add_argument("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
+    demo.add_argument("--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)")
+    demo.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,42 +78,34 @@ def run(args: argparse.Namespace) -> int:
         shutil.rmtree(made_before, ignore_errors=True)
     console.print(f"[bold]1.[/] generating {args.seconds:.0f} s of auctions and bids in {data}")
     made = auction(data, GeneratorShape(rate=args.rate, seconds=args.seconds, files=10), open_seconds=_OPEN)
-    # One file of each stream at a time, so that there is something to watch.
-    statements = [
-        statement.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'") for statement in made.statements
-    ]
+    statements = "\n".join(made.statements)
     # An item is in one auction.
-    statements = [
-        re.sub(r"(CREATE STREAM auctions .*)time = 'ts'", r"\1time = 'ts', key = 'item_id'", s, flags=re.S)
-        for s in statements
-    ]
+    statements = re.sub(
+        r"(CREATE STREAM auctions .*?)time = 'ts'", r"\1time = 'ts', key = 'item_id'", statements, flags=re.S
+    )
+    # Each batch reads one file of each stream: the display has several batches to show.
+    in_batches = statements.replace("time = 'ts'", "time = 'ts', files_per_batch = '1'")
     with open(job, "w", encoding="utf-8") as file:
-        file.write("\n".join(statements) + "\n" + _SOLD + _QUERIES)
+        file.write(f"{in_batches}\n{_SOLD}{_QUERIES}")
     console.print(f"[bold]2.[/] running {job} ({args.engine}); the same with:")
-    command = f"eddyline run {job} --engine {args.engine} --once --out {out} --checkpoint {state}"
-    console.print(f"   {command}", highlight=False, soft_wrap=True)
+    command = ["run", job, "--engine", args.engine, "--once", "--out", out, "--checkpoint", state]
+    console.print(f"   eddyline {' '.join(command)}", highlight=False, soft_wrap=True)
     figures = os.path.join(args.dir, "stats.json")
-    options = ["run", job, "--engine", args.engine, "--once", "--out", out, "--checkpoint", state, "--stats", figures]
-    carry_out(options)
+    carry_out([*command, "--stats", figures])
     console.print("[bold]3.[/] the first results")
     _show(console, out)
-    console.print(f"[bold]4.[/] what the job would go on with: eddyline state --checkpoint {state}", soft_wrap=True)
+    console.print(f"[bold]4.[/] the checkpoint: eddyline state --checkpoint {state}", soft_wrap=True)
     carry_out(["state", "--checkpoint", state])
     with open(figures, encoding="utf-8") as file:
         forgotten = json.load(file)
     console.print(
-        f"{forgotten['purged_rows']:,} rows were forgotten because punctuations say that nothing to come needs them; "
+        f"{forgotten['purged_rows']:,} rows were forgotten: by the punctuations no later row can join them; "
         f"the most rows that were stored at once: {forgotten['peak_stored_rows']:,}",
         highlight=False,
         soft_wrap=True,
     )
-    console.print("[bold]5.[/] a join without any window runs in flat state, for auctions close")
-    show_state(
-        console,
-        "\n".join(statement.replace(", files_per_batch = '1'", "") for statement in statements),
-        _SOLD,
-        int(1.1 * args.rate * args.seconds),
-    )
+    console.print("[bold]5.[/] a join without any window keeps as many rows as there are open auctions and their bids")
+    show_state(console, statements, _SOLD, int(1.1 * args.rate * args.seconds))
     console.print(
         f"results are in {out}/<query>/*.parquet, figures in {figures}; {WALL.now() - began:.0f} s in all",
         highlight=False,
@@ -122,12 +115,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def carry_out(arguments: list[str]) -> None:
-    """A command as it would be typed."""
-    parser = argparse.ArgumentParser()
-    commands = parser.add_subparsers()
-    for command in (run_command, state_command):
-        command.add_parser(commands)
-    args = parser.parse_args(arguments)
+    """Carry out a command with its arguments; its errors are those of the demo."""
+    args = parser(arguments[0]).parse_args(arguments)
     args.run(args)
 
 

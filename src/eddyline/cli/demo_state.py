@@ -1,24 +1,21 @@
-"""What `eddyline demo` shows of state: rows that the join without windows stores, with punctuations and without.
+"""The last table of `eddyline demo`: rows that the join without windows stores, with punctuations and without.
 
-Answer   `show_state` runs one query of the demo alone, twice, in this process, and prints the rows stored at some
-         moments.
-Limits   Other queries of the demo have windows, and their rows lie in the same stores: alone the query shows what it
-         needs itself.
+Answer   `show_state` runs one query of the demo alone, twice, in this process, and prints the rows stored after equal
+         parts of each run.
+State    None.
+Limits   The query runs alone because the other queries of the demo keep rows in the same stores for their windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rich.console import Console
 from rich.table import Table
 
-from eddyline.runtime.figures.report import Report
 from eddyline.session import Session
 from eddyline.settings import Settings
 
-#: Moments that are shown.
-_MOMENTS = 6
+#: Equal parts of a run; the table has a column for each.
+_PARTS = 6
 #: Epochs of a run.
 _EPOCHS = 30
 
@@ -28,10 +25,11 @@ def show_state(console: Console, statements: str, query: str, rows: int) -> None
     found = {setting: _stored(statements, query, setting, max(64, rows // _EPOCHS)) for setting in ("on", "off")}
     table = Table(title="rows stored for sold_items alone", title_justify="left")
     table.add_column("punctuations")
-    for moment in range(_MOMENTS):
-        table.add_column(f"{100 * (moment + 1) // _MOMENTS} %", justify="right")
-    for setting, held in found.items():
-        table.add_row(setting, *(f"{held[(moment + 1) * (len(held) - 1) // _MOMENTS]:,}" for moment in range(_MOMENTS)))
+    parts = range(1, _PARTS + 1)
+    for part in parts:
+        table.add_column(f"{100 * part // _PARTS} %", justify="right")
+    for setting, stored in found.items():
+        table.add_row(setting, *(f"{stored[part * (len(stored) - 1) // _PARTS]:,}" for part in parts))
     console.print(table)
 
 
@@ -41,10 +39,6 @@ def _stored(statements: str, query: str, punctuations: str, epoch_rows: int) -> 
     with Session(Settings(punctuations=punctuations, epoch_rows=epoch_rows), keep_results=False) as session:
         session.execute(statements)
         session.execute(query)
-
-        def note(look: Callable[[], Report]) -> None:
-            found.append(look().stored_rows)
-
-        session.observe(note)
+        session.observe(lambda report: found.append(report().stored_rows))
         session.run(once=True)
     return found

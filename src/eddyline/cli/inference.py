@@ -1,10 +1,11 @@
-"""Files without a declaration: which CREATE statement would read them.
+"""The CREATE statement for files that have no declaration.
 
-Answer   `declaration` reads the first file of a path and gives CREATE STREAM, or CREATE TABLE where no column holds
-         times. The ending of the file gives the format. Its schema (parquet) or its first rows (csv, jsonl, json) give
-         columns and types. Hive-style folders give further columns.
-Limits   A guess from the first megabyte: a value of another type further down is a bad row. Columns of nested types and
-         names that begin with `_` are left out, and named.
+Answer   `declaration` reads the first file of a path and gives CREATE STREAM, or CREATE TABLE if no column holds times.
+         The ending of the file gives the format. Its schema (parquet) or its first rows (csv, jsonl, json) give columns
+         and types. Hive-style folders give further columns.
+State    None.
+Limits   Types are those of the first megabyte: a value of another type further down is a bad row. Columns of nested types
+         and names that begin with `_` are left out; `left_out` has them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from eddyline.model.datatypes import BIGINT, DATE, NULL, STRING, TIMESTAMP, Data
 
 _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json"}
 _COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
-#: Event-time columns often go by these names; the first that is there is taken.
+#: Usual names of event-time columns; the first one that the file has is taken.
 _TIME_NAMES = ("ts", "time", "timestamp", "event_time", "at")
 _SAMPLE_BYTES = 1 << 20
 
@@ -41,8 +42,8 @@ class Declaration:
 
 
 def declaration(name: str, path: str, time: str | None = None) -> Declaration:
-    """The statement that reads the files of a path; `time` names the event-time column where the guess would be
-    wrong."""
+    """The statement that reads the files of a path. `time` names the event-time column; without it a column is chosen
+    by type and name."""
     check_path(path, name)
     files = list_files(path)
     if not files:
@@ -84,7 +85,7 @@ def _format_of(file: DataFile) -> tuple[str, str]:
         ending = os.path.splitext(base)[1]
     if ending not in _ENDINGS:
         raise SourceProblem(
-            f"the format of {file.name} is not known by its name",
+            f"the name of {file.name} does not show its format",
             hint=f"endings are {', '.join(_ENDINGS)}, with or without {', '.join(_COMPRESSED)}; or write CREATE STREAM yourself",
         )
     return _ENDINGS[ending], ending
@@ -101,11 +102,11 @@ def _schema(file: DataFile, kind: str, ending: str) -> pa.Schema:
         rows = pyarrow.json.read_json(pa.py_buffer(_objects(sample)))
         return pa.schema([(n, _text_or_time(rows.column(n))) for n in rows.column_names])
     except (pa.ArrowInvalid, OSError, ValueError) as problem:
-        raise SourceProblem(
-            f"the columns of {file.name} cannot be found out",
-            detail=str(problem),
-            hint="write CREATE STREAM with its columns yourself",
-        ) from problem
+        message, hint = (
+            f"the columns of {file.name} cannot be inferred",
+            "write CREATE STREAM with its columns yourself",
+        )
+        raise SourceProblem(message, detail=str(problem), hint=hint) from problem
 
 
 def _first_rows(path: str) -> bytes:

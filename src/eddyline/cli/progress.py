@@ -1,7 +1,8 @@
-"""What a running job shows: a live table on a terminal, plain lines elsewhere.
+"""The progress of a running job: a live table on a terminal, plain lines elsewhere.
 
 Answer   Rows per second, frontier, state, results per query; a summary at the end.
-Limits   Drawn at most a few times per second, whatever the epochs.
+State    When the display was drawn last, and the rows so far at that time.
+Limits   At most four displays per second, whatever the number of epochs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class ProgressDisplay:
     def __init__(
         self, quiet: bool = False, console: Console | None = None, clock: Clock = WALL, seconds: float | None = None
     ) -> None:
-        """`seconds` lie between two displays; None: as a person can read them."""
+        """`seconds` lie between two displays; None: `_IN_PLACE` or `_AS_LINES`."""
         self._seconds = seconds
         self._clock = clock
         self.quiet = quiet
@@ -47,64 +48,59 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.__exit__(kind, problem, trace)
 
-    def observe(self, look: Callable[[], Report]) -> None:
+    def observe(self, report: Callable[[], Report]) -> None:
         now = self._clock.now()
         usual = _AS_LINES if self._live is None else _IN_PLACE
         if self.quiet or now - self._shown < (usual if self._seconds is None else self._seconds):
             return
-        seen = look()
-        # The rate of now: a start takes its time, and says nothing about rows.
+        seen = report()
+        # The rate since the last display: a mean over the whole run would count the time of the start.
         rate = (seen.rows_in - self._rows) / max(now - self._shown, 1e-9)
         self._shown, self._rows = now, seen.rows_in
         facts = {
             "rows": f"{seen.rows_in:,}",
             "rows/s": f"{rate:,.0f}",
-            "frontier": moment(seen.frontier),
+            "frontier": instant_text(seen.frontier),
             "state rows": f"{seen.stored_rows:,}",
             "state MB": f"{seen.stored_bytes / 1e6:,.1f}",
         }
         if self._live is not None:
-            self._live.update(_table(facts, _own(seen.results)), refresh=True)
+            self._live.update(_table(facts, _named_by_user(seen.results)), refresh=True)
         else:
-            answers = ", ".join(f"{name} {count:,}" for name, count in _own(seen.results).items())
-            self.console.print(
-                " | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {answers}", soft_wrap=True, highlight=False
-            )
+            results = ", ".join(f"{name} {count:,}" for name, count in _named_by_user(seen.results).items())
+            self._print(" | ".join(f"{k} {v}" for k, v in facts.items()) + f" | {results}")
 
     def summary(self, stats: dict[str, Any], derived: Collection[str] = ()) -> None:
-        """What a run did; rows of `derived` streams did not come from outside."""
+        """Print what a run did. Rows of `derived` streams are not counted: queries of the job made them."""
         if self.quiet:
             return
-        rows = sum(count for name, count in _own(stats["rows_in"]).items() if name not in derived)
+        rows = sum(count for name, count in _named_by_user(stats["rows_in"]).items() if name not in derived)
         rate = rows / stats["elapsed_s"] if stats["elapsed_s"] else 0.0
-        self.console.print(
+        self._print(
             f"{rows:,} rows in {stats['elapsed_s']:.2f} s ({rate:,.0f} rows/s), {stats['epochs']} epochs, "
-            f"at most {stats['peak_stored_rows']:,} rows stored",
-            highlight=False,
-            soft_wrap=True,
+            f"at most {stats['peak_stored_rows']:,} rows stored"
         )
-        for name, count in _own(stats["results"]).items():
-            template = stats.get("templates", {}).get(name)
-            said = f"{count:,} results" if template is None else f"{_counted(template['answered'], 'request')} answered"
-            self.console.print(f"  {name}: {said}", highlight=False)
+        for name, count in _named_by_user(stats["results"]).items():
+            figures = stats.get("templates", {}).get(name)
+            answered = 0 if figures is None else figures["answered"]
+            requests = f"{answered:,} request{'' if answered == 1 else 's'} answered"
+            self._print(f"  {name}: {f'{count:,} results' if figures is None else requests}")
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 if count:
-                    self.console.print(
-                        f"  {count:,} {kind} rows of {name} went to the dead-letter output", highlight=False
-                    )
+                    self._print(f"  {count:,} {kind} rows of {name} went to the dead-letter output")
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _own(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts of what a user has named: what stands behind subqueries and outer joins has a name that begins with _."""
+def _named_by_user(counts: Mapping[str, int]) -> dict[str, int]:
+    """Without the streams and queries behind subqueries and outer joins, whose names begin with _."""
     return {name: count for name, count in counts.items() if not name.startswith("_")}
 
 
-def moment(micros: int | None) -> str:
+def instant_text(micros: int | None) -> str:
+    """An instant in UTC, to the millisecond."""
     if micros is None:
         return "-"
     try:

@@ -1,4 +1,9 @@
-"""`eddyline run job.sql`: run a job file to its end, or until a signal stops it."""
+"""`eddyline run job.sql`: run a job file to its end, or until a signal stops it.
+
+Answer   Prints the texts of EXPLAINs and the progress, writes results to `--out` and figures to `--stats`.
+State    The checkpoint folder, if `--checkpoint` names one.
+Limits   The first SIGINT or SIGTERM stops the job after the current epoch. A second one ends the process at once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from eddyline.model.clock import WALL
 from eddyline.session import Session
 from eddyline.state.whole_file import SHARED, write_whole
 
-#: Seconds within which several signals are one: a service manager may send it to a process and to its group.
+#: Seconds within which several signals count as one: a service manager may send it to a process and to its group.
 _ONE_SIGNAL = 2.0
 
 
@@ -69,27 +74,21 @@ def _check_file(path: str) -> None:
     if os.path.isdir(path):
         raise UserError(f"--stats {path} is a folder", hint="--stats FILE names a file")
     if not os.path.isdir(folder):
-        raise UserError(
-            f"--stats {path} cannot be written", detail=f"there is no folder {folder}", hint="make the folder first"
-        )
-    if not os.access(folder, os.W_OK):
-        raise UserError(
-            f"--stats {path} cannot be written", detail=f"the folder {folder} is read-only", hint="choose another place"
-        )
+        detail, hint = f"there is no folder {folder}", "make the folder first"
+    elif not os.access(folder, os.W_OK):
+        detail, hint = f"the folder {folder} is read-only", "choose another place"
+    else:
+        return
+    raise UserError(f"--stats {path} cannot be written", detail=detail, hint=hint)
 
 
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[Session]:
     """The session that the options ask for."""
-    kept: dict[str, Any] = {
-        "out": args.out,
-        "checkpoint": args.checkpoint,
-        "overwrite": args.overwrite,
-        "keep_results": False,
-    }
-    kept["keep_memory"] = True
+    options: dict[str, Any] = {"out": args.out, "checkpoint": args.checkpoint, "overwrite": args.overwrite}
+    options |= {"keep_results": False, "keep_memory": True}
     if args.engine == "embedded":
-        yield Session(follow=not args.once, **kept)
+        yield Session(follow=not args.once, **options)
         return
     # PySpark is imported only where the job runs on Spark.
     if find_spec("pyspark") is None:
@@ -101,22 +100,21 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     spark = open_session(args.master)
     ended_well = False
     try:
-        yield Session(spark=spark, **kept)
+        yield Session(spark=spark, **options)
         ended_well = True
     finally:
         close_session(spark, ended_well)
 
 
 def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
-    asked: list[float] = []
+    arrivals: list[float] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        now = WALL.now()
-        if asked and now - asked[0] > _ONE_SIGNAL:
-            # A second one does not wait for the epoch at hand: the next start begins before it.
+        arrivals.append(WALL.now())
+        if arrivals[-1] - arrivals[0] > _ONE_SIGNAL:
+            # A second signal does not wait for the current epoch: the next start repeats that epoch.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        asked.append(now)
         session.ask_to_stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}

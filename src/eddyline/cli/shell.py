@@ -1,11 +1,11 @@
 """`eddyline shell [FILE …]`: try queries on files.
 
-Answer   Statements end with `;`. A SELECT runs over the declared files from their first row to their last, and its
-         results are shown as a table, and so is the answer of a REQUEST; CREATE, DROP, SET and EXPLAIN do what they do
-         in a job file. Lines that begin with a point are the shell's own commands.
-State    The job as said so far. Every SELECT is a run of its own: nothing is kept between two of them.
-Limits   Results are collected before they are shown. Sinks are checked and not written: that is what `eddyline run` is
-         for. Editing and history need prompt_toolkit and a terminal; otherwise lines are read as they come.
+Answer   Statements end with `;`. A SELECT runs over the declared files from their first row to their last, and the shell
+         prints its results as a table. It prints the answer of a REQUEST in the same way. CREATE, DROP, SET and EXPLAIN
+         do what they do in a job file. Lines that begin with a point are commands of the shell.
+State    The job that the statements so far declare. Every SELECT is a run of its own: it leaves no state behind.
+Limits   Results are collected before they are printed. Sinks are checked and not written; `eddyline run` writes them.
+         Editing and history need prompt_toolkit and a terminal; otherwise lines are read from standard input.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
@@ -43,18 +43,21 @@ from eddyline.settings import Settings
 
 HELP = """\
 SELECT …;                  run over the declared files, show the results
-REQUEST … FROM template;   ask a template that CREATE TEMPLATE declared, at the end of the files
-CREATE … ; DROP … ;        declare streams, tables and queries, or let them go
-SET name = value;          for what comes after it
-EXPLAIN query|SELECT …;    how it would be answered
+REQUEST … FROM template;   query a template that CREATE TEMPLATE declared, at the end of the files
+CREATE … ; DROP … ;        declare streams, tables and queries, or remove them
+SET name = value;          change an option for the statements after it
+EXPLAIN query|SELECT …;    show the plan
 .open NAME PATH [TIME]     declare a stream (or table) over files, columns inferred
 .read FILE                 carry out the statements of a file
 .run QUERY                 run a query that CREATE QUERY declared
-.tables                    what is declared
-.schema NAME               columns, types and options of a stream, table or query
+.tables                    list what is declared
+.schema NAME               show columns, types and options of a stream, table or query
 .limit N                   show at most N rows of a result (20)
-.help                      this list
-.quit                      leave; so does the end of input"""
+.help                      show this list
+.quit                      leave the shell; the end of input leaves it, too"""
+
+#: What `.tables` calls an entry.
+_KINDS = {Stream: "stream", Table: "table", BoundQuery: "query", BoundTemplate: "template", BoundRequests: "requests"}
 
 _PIECES = re.compile(r"'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.S)
 _BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*\Z", re.S)
@@ -73,14 +76,17 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        # From here on Ctrl-C ends what runs, not the shell.
+        # From here on Ctrl-C ends the statement that runs, not the shell.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Outside a terminal a table is as wide as its contents.
     shell = Shell(Console() if sys.stdout.isatty() else Console(width=200))
     for path in args.files:
-        shell.attempt(lambda path=path: shell.read(path) if path.endswith(".sql") else shell.open(stem(path), path))  # type: ignore[misc]
+        if path.endswith(".sql"):
+            shell.attempt(shell.read, path)
+        else:
+            shell.attempt(lambda path: shell.open(stem(path), path), path)
     if interactive:
-        shell.say("eddyline shell; statements end with ; and .help lists what else there is")
+        shell.show("eddyline shell; statements end with ; and .help lists the commands")
     for line in lines(shell, interactive):
         if not shell.feed(line):
             break
@@ -94,12 +100,12 @@ class Shell:
         self.console = console
         self.job = Job(workflows=workflow_rules)
         self.limit = 20
-        #: How many statements were refused: what the exit code of a piped shell is made of.
+        #: How many statements were refused: with one or more the exit code of a piped shell is 2.
         self.mistakes = 0
         self.pending = ""
         #: The statements of templates, by name.
         self._templates: dict[str, str] = {}
-        #: Per command what it does and how many words it takes, at least and at most.
+        #: Per command its method, and how many arguments it takes, at least and at most.
         self._commands: dict[str, tuple[Callable[..., None], int, int]] = {
             ".open": (self.open, 2, 3),
             ".read": (self.read, 1, 1),
@@ -107,57 +113,57 @@ class Shell:
             ".tables": (self.tables, 0, 0),
             ".schema": (self.schema, 1, 1),
             ".limit": (self.set_limit, 1, 1),
-            ".help": (lambda: self.say(HELP), 0, 0),
+            ".help": (lambda: self.show(HELP), 0, 0),
         }
 
     # -- lines in
 
     def feed(self, line: str) -> bool:
-        """Take one line; False: the user has had enough."""
-        words = line.strip()
-        if not self.pending and words.startswith("."):
-            if words.rstrip(";").strip() in (".quit", ".exit"):
+        """Carry out one line; returns False if it ends the shell."""
+        command = line.strip()
+        if not self.pending and command.startswith("."):
+            if command.rstrip(";").strip() in (".quit", ".exit"):
                 return False
-            self.attempt(lambda: self._command(words))
+            self.attempt(self._command, command)
             return True
         statements, self.pending = split(self.pending + line + "\n")
         for text in statements:
-            self.attempt(lambda text=text: self.execute(text))  # type: ignore[misc]
+            self.attempt(self.execute, text)
         if _BLANK.match(self.pending):
             self.pending = ""
         return True
 
     def end(self) -> None:
-        """The input has ended: what is left is taken for a statement whose `;` was forgotten."""
+        """At the end of the input: carry out the text after the last `;` as a statement."""
         rest, self.pending = self.pending, ""
         if rest:
-            self.attempt(lambda: self.execute(rest))
+            self.attempt(self.execute, rest)
 
-    def attempt(self, work: Callable[[], None]) -> None:
-        """Do something; a mistake is shown, with its hint, and ends nothing."""
+    def attempt(self, work: Callable[[str], None], text: str) -> None:
+        """Call `work` with a text; an error is printed with its hint and does not end the shell."""
         try:
-            work()
+            work(text)
         except EddylineError as problem:
             self.mistakes += 1
             self.console.print(Text(f"error: {problem}"), style="red", soft_wrap=True)
         except KeyboardInterrupt:
-            self.say("stopped")
+            self.show("stopped")
 
-    def say(self, text: str) -> None:
+    def show(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)
 
     def _command(self, line: str) -> None:
         try:
-            name, *words = shlex.split(line.rstrip(";"))
+            name, *arguments = shlex.split(line.rstrip(";"))
         except ValueError as problem:
             raise UserError(f"{line} cannot be read", detail=str(problem)) from None
         if name not in self._commands:
             raise UserError(f"there is no command {name}", hint=".help lists the commands")
         function, least, most = self._commands[name]
-        if not least <= len(words) <= most:
+        if not least <= len(arguments) <= most:
             usage = next(text for text in HELP.splitlines() if text.startswith(name))
-            raise UserError(f"{name} does not take {len(words)} words", hint=" ".join(usage.split()))
-        function(*words)
+            raise UserError(f"{name} does not take {len(arguments)} words", hint=" ".join(usage.split()))
+        function(*arguments)
 
     # -- statements
 
@@ -167,34 +173,37 @@ class Shell:
 
     def _apply(self, statement: Statement) -> None:
         if isinstance(statement, Select | Event):
-            # Under a name of its own in a job of its own, so that nothing stays behind.
-            self._show(self._job_of_its_own().query("select", statement))
+            # The query is added to a copy of the job: the shell's job does not keep it.
+            job = Job(self.job.settings)
+            for known in (*self._sources.values(), *self.job.catalog.functions.values()):
+                job.catalog.add(known)
+            self._run(job.query("select", statement))
             return
         match self.job.apply(statement):
             case ExplainRequest(query):
-                self.say(explanation(query, self._sources))
+                self.show(explanation(query, self._sources))
             case ExplainTemplate(template, request):
                 from eddyline.plan.template_text import request_text, template_text
 
-                self.say(template_text(template) if request is None else request_text(template, request))
+                self.show(template_text(template) if request is None else request_text(template, request))
             case Template() as template:
                 self._templates[template.name] = render(statement)
-                self.say(f"template {template.name}; REQUEST … FROM {template.name}; asks it")
+                self.show(f"template {template.name}; query it with REQUEST … FROM {template.name};")
             case Request():
                 self._answer(self.job.requests.pop())
             case RequestStream() as requests:
-                self.say(f"stream of requests {requests.name}; eddyline run answers it")
+                self.show(f"stream of requests {requests.name}; eddyline run answers it")
             case Dropped(kind, entry):
-                self.say(f"dropped {kind} {entry.name}")
+                self.show(f"dropped {kind} {entry.name}")
             case BoundQuery() as query:
                 check(query, self._sources)
-                self.say(f"query {query.name}; .run {query.name} shows its results")
+                self.show(f"query {query.name}; .run {query.name} shows its results")
             case Stream() | Table() as relation:
-                self.say(f"{_kind(relation)} {relation.name}, {len(relation.schema.columns)} columns")
+                self.show(f"{_KINDS[type(relation)]} {relation.name}, {len(relation.schema.columns)} columns")
             case DeclaredSink() as sink:
-                self.say(f"sink {sink.name}; the shell shows results and writes none, eddyline run does")
+                self.show(f"sink {sink.name}; the shell shows results and writes none, eddyline run does")
             case ConstraintSet() as found:
-                self.say(f"constraints {found.name}, {len(found.rules)} rules")
+                self.show(f"constraints {found.name}, {len(found.rules)} rules")
             case OwnFunction() as own:
                 self._provide(own)
             case Settings():
@@ -204,60 +213,46 @@ class Shell:
     def _sources(self) -> dict[str, Stream | Table]:
         return {**self.job.catalog.streams, **self.job.catalog.tables}
 
-    def _job_of_its_own(self) -> Job:
-        own = Job(self.job.settings)
-        entries: list[Stream | Table] = [*self.job.streams, *self.job.tables]
-        for entry in entries:
-            own.catalog.add(entry)
-        for function in self.job.catalog.functions.values():
-            own.catalog.add(function)
-        return own
-
     def _provide(self, own: OwnFunction) -> None:
         try:
             provide(own, begun=False)
         except EddylineError:
             self.job.catalog.drop("function", own.name)
             raise
-        self.say(f"function {own.signature}")
+        self.show(f"function {own.signature}")
 
     def _session_of(self, query: BoundQuery) -> Session:
-        """A session that knows what a query reads: a stream that it does not mention is not read to its end for
-        nothing."""
+        """A session with the streams and tables that a query reads: it does not read the files of other streams."""
         session = Session(query.settings)
-        for name in dict.fromkeys(reference.source for reference in query.references):
-            session.job.catalog.add(self.job.catalog.relation(name))
-        for own in self.job.catalog.functions.values():
-            session.job.catalog.add(own)
+        read = {reference.source: self.job.catalog.relation(reference.source) for reference in query.references}
+        for entry in (*read.values(), *self.job.catalog.functions.values()):
+            session.job.catalog.add(entry)
         return session
 
-    def _show(self, query: BoundQuery) -> None:
+    def _run(self, query: BoundQuery) -> None:
         for warning in notices(query, self._sources):
-            self.say(f"warning: {warning}")
+            self.show(f"warning: {warning}")
         session = self._session_of(query)
-        answer = session.query(query.name, query.text)
-        began = time.perf_counter()
-        session.run(once=True)
-        self._print(session, answer.table(), query.name, time.perf_counter() - began)
+        self._print(session, query.name, session.query(query.name, query.text).table)
 
     def _answer(self, request: Request) -> None:
-        """The answer of a request when the files of its template have been read."""
+        """Print the answer of a request at the end of the files of its template."""
         session = self._session_of(self.job.catalog.template(request.template).query)
         session.execute(self._templates[request.template])
+        self._print(session, " ".join(request.text.split()), lambda: session.request(request.text))
+
+    def _print(self, session: Session, title: str, answer: Callable[[], Any]) -> None:
+        """Run a session to the end of its files and print a table: what `answer` gives then."""
         began = time.perf_counter()
         session.run(once=True)
-        found = session.request(request.text)
-        assert isinstance(found, pa.Table)
-        self._print(session, found, " ".join(request.text.split()), time.perf_counter() - began)
-
-    def _print(self, session: Session, table: pa.Table, title: str, seconds: float) -> None:
+        table, seconds = answer(), time.perf_counter() - began
         self.console.print(as_rich(table, title, self.limit))
-        self.say(f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'} in {seconds:.2f} s")
+        self.show(f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'} in {seconds:.2f} s")
         stats = session.stats()
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 if count:
-                    self.say(f"{count:,} {kind} rows of {name} took no part: {_first_reason(session, name, kind)}")
+                    self.show(f"{count:,} {kind} rows of {name} took no part: {_first_reason(session, name, kind)}")
 
     # -- commands
 
@@ -265,44 +260,39 @@ class Shell:
         """Declare a stream over files whose columns are inferred, and show the statement that does so."""
         found = declaration(name, path, time)
         self.job.apply(found.statement)
-        self.say(f"{render(found.statement)};")
+        self.show(f"{render(found.statement)};")
         for column in found.left_out:
-            self.say(f"left out: {column}")
+            self.show(f"left out: {column}")
 
     def read(self, path: str) -> None:
         for statement in parse_script(read_job(path)):
             self._apply(statement)
 
     def run_query(self, name: str) -> None:
-        self._show(self.job.catalog.query(name))
+        self._run(self.job.catalog.query(name))
 
     def tables(self) -> None:
-        entries: list[Stream | Table] = [*self.job.streams, *self.job.tables]
-        for entry in entries:
-            self.say(f"{_kind(entry):6} {entry.name} ({', '.join(entry.schema.names)})")
+        for relation in self._sources.values():
+            self._list(relation, relation.schema.names)
         for query in self.job.queries:
-            kind = (
-                "template"
-                if isinstance(query, BoundTemplate)
-                else "requests"
-                if isinstance(query, BoundRequests)
-                else "query "
-            )
-            self.say(f"{kind} {query.name} ({', '.join(o.name for o in query.outputs)})")
-        if not entries:
-            self.say("nothing is declared; .open NAME PATH")
+            self._list(query, [output.name for output in query.outputs])
+        if not self._sources:
+            self.show("nothing is declared; .open NAME PATH")
+
+    def _list(self, entry: Stream | Table | BoundQuery, columns: Iterable[str]) -> None:
+        self.show(f"{_KINDS[type(entry)]:6} {entry.name} ({', '.join(columns)})")
 
     def schema(self, name: str) -> None:
         known = {q.name.lower(): q for q in self.job.queries}
         if name.lower() in known:
             query = known[name.lower()]
-            self.say("\n".join([f"{o.name} {o.type}" for o in query.outputs] + [" ".join(query.text.split())]))
+            self.show("\n".join([f"{o.name} {o.type}" for o in query.outputs] + [" ".join(query.text.split())]))
             return
         entry = self.job.catalog.relation(name)
-        marks = {entry.time: "event time", entry.sequence: "sequence"} if isinstance(entry, Stream) else {}
+        roles = {entry.time: "event time", entry.sequence: "sequence"} if isinstance(entry, Stream) else {}
         for column in entry.schema.columns:
-            self.say(f"{column.name} {column.type}" + (f"  -- {marks[column.name]}" if column.name in marks else ""))
-        self.say(", ".join(f"{key} = {value}" for key, value in entry.options.items()))
+            self.show(f"{column.name} {column.type}" + (f"  -- {roles[column.name]}" if column.name in roles else ""))
+        self.show(", ".join(f"{key} = {value}" for key, value in entry.options.items()))
 
     def set_limit(self, number: str) -> None:
         if not number.isdecimal():
@@ -310,20 +300,9 @@ class Shell:
         self.limit = int(number)
 
     def names(self) -> list[str]:
-        """What may be completed: commands, and the names of what is declared."""
-        entries: list[Stream | Table] = [*self.job.streams, *self.job.tables]
-        columns = {name for entry in entries for name in entry.schema.names}
-        return [
-            *self._commands,
-            ".quit",
-            *(e.name for e in entries),
-            *(q.name for q in self.job.queries),
-            *sorted(columns),
-        ]
-
-
-def _kind(entry: Stream | Table) -> str:
-    return "stream" if isinstance(entry, Stream) else "table"
+        """What the editor completes: commands, and the names of what is declared."""
+        columns = {name for entry in self._sources.values() for name in entry.schema.names}
+        return [*self._commands, ".quit", *self._sources, *(q.name for q in self.job.queries), *sorted(columns)]
 
 
 def _first_reason(session: Session, stream: str, kind: str) -> str:
@@ -346,21 +325,21 @@ def split(text: str) -> tuple[list[str], str]:
 
 
 def lines(shell: Shell, interactive: bool) -> Iterator[str]:
-    """The lines of the user: edited on a terminal, as they come otherwise."""
+    """The lines of the user: from an editor on a terminal, otherwise from standard input."""
     if not interactive:
         yield from (line.rstrip("\n") for line in sys.stdin)
         return
-    ask = _prompt(shell)
+    read_line = _line_reader(shell)
     while True:
         try:
-            yield ask("eddyline> " if not shell.pending else "      ... ")
+            yield read_line("eddyline> " if not shell.pending else "      ... ")
         except KeyboardInterrupt:
             shell.pending = ""
         except EOFError:
             return
 
 
-def _prompt(shell: Shell) -> Callable[[str], str]:
+def _line_reader(shell: Shell) -> Callable[[str], str]:
     try:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import WordCompleter

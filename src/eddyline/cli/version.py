@@ -1,4 +1,4 @@
-"""`eddyline version`."""
+"""`eddyline version`: print the version of the installed package."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """The connections of a dashboard: a bounded number, each for a bounded time without a request.
 
-Answer   `bounded_protocol` makes the HTTP protocol of one server. Where all places are taken, a new connection gets the
-         place of the oldest one without a request under way; where all have one, the new connection is closed.
-         `ConnectionLimit.sweep` closes connections whose next request has not begun within a time limit: its head is
-         not whole, or the body of the one before goes on.
-State    The open connections in the order in which they began to wait.
-Limits   Before the token is known nothing tells a page from a stranger: strangers can keep pages out, never the job
-         from its files.
+Answer   `bounded_protocol` makes the HTTP protocol of one server. If the number is reached, a new connection replaces the
+         one that has waited longest for a request. If every connection has a request under way, the new one is closed.
+         `ConnectionLimit.sweep` closes connections that have no whole head of a next request within `WAIT_SECONDS`.
+State    The connections without a request under way, in the order in which they began to wait.
+Limits   A connection counts before its token is checked: programs without the token can take all places of pages. They
+         cannot take the file handles of the job.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ from eddyline.model.clock import WALL
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
-#: Connections at once, and the part of the file handles of the process that they may have: all others are the job's.
+#: Connections at once; they may have one of so many file handles of the process, the job has the others.
 _MOST, _PART = 100, 8
 #: Seconds without a whole request after which a connection is closed.
 WAIT_SECONDS = 10.0
-#: Connections that are accepted in one turn of the event loop: its handles are open beside those of the others for a
-#: moment.
+#: Connections that the event loop accepts in one turn; until they are counted, their handles come on top of the limit.
 AT_ONCE = 8
 
 
@@ -38,14 +36,14 @@ def most_connections() -> int:
 
 
 class ConnectionLimit:
-    """The connections without a request under way, the one that waits longest first."""
+    """The connections without a request under way: each with the time since when it waits, the oldest first."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.since: dict[H11Protocol, float] = {}
 
     def make_room(self, connections: set[Any]) -> bool:
-        """Whether one more connection has a place, after the oldest that waits has left where none was free."""
+        """Whether one more connection may stay; if the number is reached, the oldest waiting one is closed for it."""
         if len(connections) < self.most:
             return True
         if not self.since:
@@ -60,7 +58,7 @@ class ConnectionLimit:
 
     def close(self, connection: H11Protocol) -> None:
         self.since.pop(connection, None)
-        # Not `close`: that would wait until a client that reads nothing has taken its answer.
+        # Not `close`: that waits until the client has read its response, and a client may never read.
         connection.transport.abort()
 
 
@@ -88,7 +86,7 @@ def bounded_protocol(limit: ConnectionLimit) -> type[asyncio.Protocol]:
                 limit.since.pop(self, None)
 
         def on_response_complete(self) -> None:
-            # First: the next request of the connection may have come already, and then no longer waits.
+            # Before the call: it may begin the next request of the connection, which then no longer waits.
             limit.since[self] = WALL.now()
             super().on_response_complete()
 

@@ -1,14 +1,14 @@
-"""News for open pages: server-sent events, made once and sent to all.
+"""Server-sent events for open pages, encoded once for all of them.
 
-Answer   `Broadcast.listen` is the stream of one page. While pages are open one task looks at the feed, twice a second,
-         and gives each page the newest overview, and the query that it looks at. A slow page misses what came in
-         between.
+Answer   `Broadcast.listen` is the event stream of one page. While pages are open, one task refreshes the feed twice a
+         second and sends each page the newest overview, and the query that the page shows. A slow page gets only the
+         newest of each.
 
-             feed ─look─► overview ─► page, page, page
-                       └► query a ──► the pages that look at a
+             feed ─refresh─► overview ─► page, page, page
+                          └► query a ──► the pages that show a
 
-State    The open pages. When the last one closes, the task ends and nothing is left.
-Limits   Everything runs in the event loop of the server; the job is never waited for, and never waits.
+State    The open pages. The task ends when the last page closes.
+Limits   Everything runs in the event loop of the server; neither the job nor the server waits for the other.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from typing import Any
 from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.views import overview, query
 
-#: Seconds between two looks at the feed, and the longest time without anything sent to a page.
-LOOK_SECONDS, BREATH_SECONDS = 0.5, 10.0
+#: Seconds between two refreshes of the feed, and seconds without an event after which a page gets a comment line.
+REFRESH_SECONDS, SILENT_SECONDS = 0.5, 10.0
 
 
 @dataclass(eq=False)
 class _Page:
-    #: The query that it looks at.
+    #: The query that it shows.
     query: str | None
-    waiting: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Kind of news -> the newest of it that the page has not been sent.
-    news: dict[str, bytes] = field(default_factory=dict)
+    #: Set while there are events to send.
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Kind of event -> the newest event of it, if it has not been sent.
+    unsent: dict[str, bytes] = field(default_factory=dict)
 
 
 class Broadcast:
@@ -43,63 +44,57 @@ class Broadcast:
         self._task: asyncio.Task[None] | None = None
         self._was_running: bool | None = None
 
-    async def listen(self, looks_at: str | None) -> AsyncIterator[bytes]:
-        page = _Page(looks_at)
+    async def listen(self, shown: str | None) -> AsyncIterator[bytes]:
+        page = _Page(shown)
         self.pages.add(page)
         try:
-            self.feed.want(self._wanted())
-            self.feed.look()
-            self._send(page, overview_news(self.feed), {})
+            self._refresh()
+            self._queue(page, event("overview", overview(self.feed)), {})
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._run())
             yield b"retry: 1000\n\n"
             while True:
                 try:
-                    await asyncio.wait_for(page.waiting.wait(), BREATH_SECONDS)
+                    await asyncio.wait_for(page.ready.wait(), SILENT_SECONDS)
                 except TimeoutError:
                     yield b": breath\n\n"
                     continue
-                page.waiting.clear()
-                news, page.news = page.news, {}
-                for one in news.values():
+                page.ready.clear()
+                events, page.unsent = page.unsent, {}
+                for one in events.values():
                     yield one
         finally:
             self.pages.discard(page)
             if not self.pages:
-                self.feed.rest()
+                self.feed.want_nothing()
                 if self._task is not None:
                     self._task.cancel()
                     self._task = None
 
-    def _wanted(self) -> set[str]:
-        return {page.query for page in self.pages if page.query is not None}
+    def _refresh(self) -> bool:
+        self.feed.want({page.query for page in self.pages if page.query is not None})
+        return self.feed.refresh()
 
     async def _run(self) -> None:
         while self.pages:
-            await asyncio.sleep(LOOK_SECONDS)
-            self.feed.want(self._wanted())
-            is_new = self.feed.look()
-            is_running = self.feed.is_running
+            await asyncio.sleep(REFRESH_SECONDS)
+            is_new, is_running = self._refresh(), self.feed.is_running
             if is_new or is_running != self._was_running:
                 self._was_running = is_running
                 self._changed()
-                news, single = overview_news(self.feed), dict[str, bytes]()
+                newest, encoded = event("overview", overview(self.feed)), dict[str, bytes]()
                 for page in self.pages:
-                    self._send(page, news, single)
+                    self._queue(page, newest, encoded)
 
-    def _send(self, page: _Page, news: bytes, single: dict[str, bytes]) -> None:
-        page.news["overview"] = news
+    def _queue(self, page: _Page, newest: bytes, encoded: dict[str, bytes]) -> None:
+        """Queue the events of a page; `encoded` has the events of queries that other pages show, too."""
+        page.unsent["overview"] = newest
         if page.query is not None:
-            if page.query not in single:
-                single[page.query] = event(
-                    "query", query(self.feed, page.query) or {"name": page.query, "unknown": True}
-                )
-            page.news["query"] = single[page.query]
-        page.waiting.set()
-
-
-def overview_news(feed: Feed) -> bytes:
-    return event("overview", overview(feed))
+            if page.query not in encoded:
+                found = query(self.feed, page.query) or {"name": page.query, "unknown": True}
+                encoded[page.query] = event("query", found)
+            page.unsent["query"] = encoded[page.query]
+        page.ready.set()
 
 
 def event(kind: str, content: Any) -> bytes:

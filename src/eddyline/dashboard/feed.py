@@ -1,11 +1,10 @@
-"""The reports of a job as a dashboard sees them: the newest one, one from a few seconds ago, and whether the job runs.
+"""The reports of a job that a dashboard reads: the newest one, one from a few seconds before, and whether the job runs.
 
-Answer   `look` takes the newest report, from the job's folder or straight from a job in this process; `rate` says how
-         fast a figure grows. `want` says in the folder which queries pages look at, so that the job puts their plans
-         and rows into its reports.
-State    Two documents, and what each query is.
-Limits   Reads files, and writes one: `wanted/<process>.json`, which a job ignores fifteen seconds after its last
-         renewal.
+Answer   `refresh` reads the newest report, from the job's folder or directly from a job in this process. `rate` is the
+         growth of a figure per second. `want` writes into the folder which queries pages show: the job then puts their
+         plans and rows into its reports.
+State    The newest report, those of the seconds before, and the descriptions of queries.
+Limits   One file is written: `wanted/<random name>.json`, which the job ignores fifteen seconds after its last renewal.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from eddyline.model.clock import WALL
 from eddyline.runtime.reporting.places import ReportPlaces, read_json, replace_file
 
 Document = dict[str, Any]
-#: Rates are averages over about the first number of seconds; the file in `wanted` is written anew after the second.
+#: Seconds over which rates are means, and seconds after which the file in `wanted` is written anew.
 _RATE_SECONDS, _RENEW_SECONDS = 5.0, 5.0
 
 
@@ -30,23 +29,25 @@ class Feed:
     def __init__(self, folder: str, latest: Callable[[], Document | None] | None = None) -> None:
         self.places = ReportPlaces(folder)
         self.document: Document | None = None
-        #: The queries as they were described last.
+        #: The newest description of each query: its SQL, start, stop, lease and streams.
         self.described: dict[str, dict[str, Any]] = {}
+        #: Gives the newest report of a job in this process.
         self._latest = latest
         self._earlier: deque[Document] = deque(maxlen=64)
-        self._seen: tuple[int, int] | None = None
-        self._described_at: tuple[int, int] | None = None
+        #: The versions of the two files that were read last.
+        self._report_version: tuple[int, int] | None = None
+        self._queries_version: tuple[int, int] | None = None
+        #: The names in the file below `wanted`, and when it was written.
         self._wanted: tuple[list[str], float] = ([], 0.0)
+        #: Whether the job ran, and when that was checked.
         self._running = (False, 0.0)
-        self._mine = os.path.join(self.places.wanted, f"{uuid4().hex}.json")
+        self._wanted_path = os.path.join(self.places.wanted, f"{uuid4().hex}.json")
 
     # -- reading
 
-    def look(self) -> bool:
-        """Take the newest report; returns whether there is a new one."""
-        found = self._latest() if self._latest is not None else None
-        if found is None:
-            found = self._from_file()
+    def refresh(self) -> bool:
+        """Read the newest report; returns whether it is a new one."""
+        found = (self._latest() if self._latest is not None else None) or self._from_file()
         if found is None or (self.document is not None and _name(found) == _name(self.document)):
             return False
         if self.document is not None and self.document["started"] == found["started"]:
@@ -60,19 +61,19 @@ class Feed:
         return True
 
     def _from_file(self) -> Document | None:
-        now = _stamp(self.places.report)
-        if now is None or now == self._seen:
+        version = _version(self.places.report)
+        if version is None or version == self._report_version:
             return None
-        self._seen = now
+        self._report_version = version
         found = read_json(self.places.report)
         return found if isinstance(found, dict) and "stats" in found else None
 
     def _describe(self) -> None:
-        now = _stamp(self.places.queries)
-        if now is not None and now != self._described_at:
+        version = _version(self.places.queries)
+        if version is not None and version != self._queries_version:
             found = read_json(self.places.queries)
             if isinstance(found, dict):
-                self._described_at, self.described = now, found
+                self._queries_version, self.described = version, found
 
     @property
     def earlier(self) -> Document | None:
@@ -81,42 +82,46 @@ class Feed:
 
     @property
     def is_running(self) -> bool:
-        """Whether the job runs; looked at once a second at most."""
-        running, at = self._running
+        """Whether a process runs the job; checked at most once a second."""
         now = WALL.now()
-        if now - at >= 1.0:
-            running = self.places.is_running()
-            self._running = (running, now)
-        return running
+        if now - self._running[1] >= 1.0:
+            self._running = (self.places.is_running(), now)
+        return self._running[0]
+
+    @property
+    def job_runs(self) -> bool:
+        """Whether a process runs the job and has not written its last report."""
+        return self.document is not None and self.document["state_of_job"] == "running" and self.is_running
 
     def rate(self, figure: Callable[[Document], float | None]) -> float | None:
-        """By how much a figure grows per second; None: that is not known yet."""
+        """The growth of a figure per second; None: there is no earlier report of the run."""
         if self.document is None or self.earlier is None:
             return None
         seconds = self.document["written"] - self.earlier["written"]
         now, then = figure(self.document), figure(self.earlier)
         return None if now is None or then is None or seconds <= 0 else max(0.0, (now - then) / seconds)
 
-    # -- what pages look at
+    # -- queries that pages show
 
     def want(self, names: Iterable[str]) -> None:
-        """Pages look at these queries; called whenever something is sent to pages."""
+        """Have the job put plans and rows of these queries into its reports; called before each refresh for pages."""
         wanted, at = sorted(set(names)), WALL.now()
         known, renewed = self._wanted
         if wanted == known and at - renewed < _RENEW_SECONDS:
             return
         self._wanted = (wanted, at)
         with contextlib.suppress(OSError):
-            replace_file(self._mine, json.dumps(wanted).encode())
+            replace_file(self._wanted_path, json.dumps(wanted).encode())
 
-    def rest(self) -> None:
-        """No page is open any more."""
+    def want_nothing(self) -> None:
+        """Remove the file below `wanted`: no page is open."""
         self._wanted = ([], 0.0)
         with contextlib.suppress(OSError):
-            os.unlink(self._mine)
+            os.unlink(self._wanted_path)
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
+def _version(path: str) -> tuple[int, int] | None:
+    """Time and inode of a file: both change when it is replaced."""
     try:
         found = os.stat(path)
     except OSError:

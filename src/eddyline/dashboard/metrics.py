@@ -2,15 +2,14 @@
 
 Answer   `metrics` gives the newest report in Prometheus' text form. Names, units and labels are those of
          docs/dashboard.md, "Metrics".
-State    None: a report is turned into samples when it is asked for.
-Limits   Counters begin anew with every run of the job; `eddyline_start_time_seconds` says when. Queries that have gone
-         have no samples.
+State    None: each call makes its samples from the report.
+Limits   Counters begin anew with every run of the job; `eddyline_start_time_seconds` is its start. Dropped queries that
+         have delivered all results have no samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -19,6 +18,9 @@ from prometheus_client.metrics_core import Metric
 from eddyline.dashboard.feed import Feed
 from eddyline.runtime.figures.report import COUNTS, query_operator
 
+Labelled = Mapping[str, float]
+
+#: Counts of the whole job, by their names in `--stats`.
 _JOB = {
     "probes": "Probes of stored rows",
     "probes_shared": "Probes that were made for several joins",
@@ -36,96 +38,66 @@ class _Collector:
         self._feed = feed
 
     def collect(self) -> Iterator[Metric]:
-        feed = self._feed
-        document = feed.document
-        running = document is not None and document["state_of_job"] == "running" and feed.is_running
-        yield GaugeMetricFamily("eddyline_up", "1 while the job runs", value=float(running))
+        document = self._feed.document
+        yield _gauge("up", "1 while the job runs", float(self._feed.job_runs))
         if document is None:
             return
-        stats = document["stats"]
-        yield GaugeMetricFamily(
-            "eddyline_start_time_seconds", "When the run began, in seconds since 1970", value=document["started"]
-        )
-        yield GaugeMetricFamily(
-            "eddyline_report_time_seconds", "When the report was made, in seconds since 1970", value=document["written"]
-        )
-        yield CounterMetricFamily("eddyline_epochs", "Epochs, on Spark micro-batches", value=stats["epochs"])
-        yield CounterMetricFamily("eddyline_busy_seconds", "Seconds of all epochs", value=stats["epoch_times"]["sum"])
-        yield _labelled(
-            CounterMetricFamily, "eddyline_stage_seconds", "Seconds by stage", "stage", document["stage_seconds"]
-        )
-        yield _labelled(CounterMetricFamily, "eddyline_rows", "Rows that came", "stream", stats["rows_in"])
-        yield _labelled(CounterMetricFamily, "eddyline_late_rows", "Rows that came too late", "stream", stats["late"])
-        yield _labelled(CounterMetricFamily, "eddyline_bad_rows", "Rows that could not be read", "stream", stats["bad"])
-        horizons = {name: stream["horizon"] for name, stream in document["streams"].items()}
-        yield _instants("eddyline_horizon_seconds", "Event time that later rows do not fall below", "stream", horizons)
+        stats, state = document["stats"], document["state"]
+        yield _gauge("start_time_seconds", "When the run began, in seconds since 1970", document["started"])
+        yield _gauge("report_time_seconds", "When the report was made, in seconds since 1970", document["written"])
+        yield _counter("epochs", "Epochs, on Spark micro-batches", stats["epochs"])
+        yield _counter("busy_seconds", "Seconds of all epochs", stats["epoch_times"]["sum"])
+        yield _counter("stage_seconds", "Seconds by stage", document["stage_seconds"], "stage")
+        yield _counter("rows", "Rows that came", stats["rows_in"], "stream")
+        yield _counter("late_rows", "Rows that came too late", stats["late"], "stream")
+        yield _counter("bad_rows", "Rows that could not be read", stats["bad"], "stream")
+        horizons = {
+            name: one["horizon"] / 1e6 for name, one in document["streams"].items() if one["horizon"] is not None
+        }
+        yield _gauge("horizon_seconds", "Event time that later rows do not fall below", horizons, "stream")
         if stats["frontier"] is not None:
-            yield GaugeMetricFamily(
-                "eddyline_frontier_seconds", "Event time below which all is answered", value=stats["frontier"] / 1e6
-            )
-        yield from self._queries(stats)
-        yield _labelled(GaugeMetricFamily, "eddyline_stored_rows", "Rows held now", "store", document["stores"])
-        yield GaugeMetricFamily(
-            "eddyline_state_bytes", "Bytes of the streams' stores", value=document["state"]["bytes"]
-        )
-        yield GaugeMetricFamily(
-            "eddyline_waiting_rows", "Rows that wait for the frontier", value=document["state"]["waiting"]
-        )
-        yield GaugeMetricFamily(
-            "eddyline_memory_bytes",
-            "Memory of the process, on Spark of the largest worker",
-            value=document["memory_bytes"],
-        )
-        yield _labelled(
-            CounterMetricFamily,
-            "eddyline_null_results",
-            "Values that could not be computed",
-            "function",
-            stats["null_results"],
-        )
-        for name in COUNTS:
-            yield CounterMetricFamily(f"eddyline_{name}", _JOB[name], value=stats[name])
-        yield CounterMetricFamily("eddyline_migrations", "Plans that moved", value=len(stats["migrations"]))
-        for key, name in (
-            ("rows", "rows"),
-            ("bytes", "bytes"),
-            ("waiting", "waiting_rows"),
-            ("worker_bytes", "worker_bytes"),
-        ):
-            each = {shard: one[key] for shard, one in document["each_shard"].items()}
-            if each:
-                yield _labelled(GaugeMetricFamily, f"eddyline_shard_{name}", "Of each shard", "shard", each)
-
-    def _queries(self, stats: Mapping[str, Any]) -> Iterator[Metric]:
-        yield _labelled(CounterMetricFamily, "eddyline_results", "Results", "query", stats["results"])
+            yield _gauge("frontier_seconds", "Event time below which all is answered", stats["frontier"] / 1e6)
+        yield _counter("results", "Results", stats["results"], "query")
         seconds = {n: own["seconds"] for n in stats["results"] if (own := stats["operators"].get(query_operator(n)))}
-        yield _labelled(
-            CounterMetricFamily, "eddyline_query_seconds", "Seconds of a query's own work", "query", seconds
-        )
-        for key, name in (("mean", "mean"), ("p95", "p95")):
+        yield _counter("query_seconds", "Seconds of a query's own work", seconds, "query")
+        for key in ("mean", "p95"):
             found = {n: one[key] for n, one in stats.get("response", {}).items() if one[key] is not None}
             if found:
-                what = "Seconds from a result's newest row to its release"
-                yield _labelled(GaugeMetricFamily, f"eddyline_response_{name}_seconds", what, "query", found)
+                text = "Seconds from a result's newest row to its release"
+                yield _gauge(f"response_{key}_seconds", text, found, "query")
+        yield _gauge("stored_rows", "Rows held now", document["stores"], "store")
+        yield _gauge("state_bytes", "Bytes of the streams' stores", state["bytes"])
+        yield _gauge("waiting_rows", "Rows that wait for the frontier", state["waiting"])
+        yield _gauge("memory_bytes", "Memory of the process, on Spark of the largest worker", document["memory_bytes"])
+        yield _counter("null_results", "Values that could not be computed", stats["null_results"], "function")
+        for name in COUNTS:
+            yield _counter(name, _JOB[name], stats[name])
+        yield _counter("migrations", "Plans that moved", len(stats["migrations"]))
+        names = {"rows": "rows", "bytes": "bytes", "waiting": "waiting_rows", "worker_bytes": "worker_bytes"}
+        for key, name in names.items():
+            each = {shard: one[key] for shard, one in document["each_shard"].items()}
+            if each:
+                yield _gauge(f"shard_{name}", "Of each shard", each, "shard")
 
 
-def _labelled(
-    family: type[CounterMetricFamily] | type[GaugeMetricFamily],
-    name: str,
-    text: str,
-    label: str,
-    values: Mapping[str, float],
+def _counter(name: str, text: str, value: float | Labelled, label: str = "") -> Metric:
+    return _metric(CounterMetricFamily, name, text, value, label)
+
+
+def _gauge(name: str, text: str, value: float | Labelled, label: str = "") -> Metric:
+    return _metric(GaugeMetricFamily, name, text, value, label)
+
+
+def _metric(
+    family: type[CounterMetricFamily | GaugeMetricFamily], name: str, text: str, value: float | Labelled, label: str
 ) -> Metric:
-    made = family(name, text, labels=[label])
-    for key, value in values.items():
-        made.add_metric([key], value)
+    """One value, or one per value of a label."""
+    if not isinstance(value, Mapping):
+        return family(f"eddyline_{name}", text, value=value)
+    made = family(f"eddyline_{name}", text, labels=[label])
+    for key, one in value.items():
+        made.add_metric([key], one)
     return made
-
-
-def _instants(name: str, text: str, label: str, values: Mapping[str, int | None]) -> Metric:
-    return _labelled(
-        GaugeMetricFamily, name, text, label, {key: value / 1e6 for key, value in values.items() if value is not None}
-    )
 
 
 def metrics(feed: Feed) -> bytes:

@@ -1,11 +1,9 @@
-"""A dashboard that is served: on an address, in a thread of its own or in the one that asks.
+"""The HTTP server of a dashboard.
 
-Answer   `serve` opens the port at once, so that a port in use is an error of the caller; `Server.address` has the
-         token. `Server.start` serves in the background, `Server.run` until it is interrupted, `Server.stop` ends
-         either.
+Answer   `serve` opens the port, so that the caller gets the error of a port in use. `Server.address` has the token.
+         `Server.start` serves in a thread, `Server.run` in the calling thread, `Server.stop` ends either.
 State    One socket, one event loop, a bounded number of connections (`connections.py`).
-Limits   Loopback unless the caller brings a token of its own: then any host, and the caller answers for the network
-         between.
+Limits   Without a token file only loopback addresses. With one any host; the connection is not encrypted.
 """
 
 from __future__ import annotations
@@ -46,15 +44,15 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def check_installed() -> None:
-    """Refuse where the packages of the extra are missing."""
+    """Raise an error if a package of the extra `dashboard` is missing."""
     missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise SettingProblem(f"the dashboard needs {', '.join(missing)}", hint="pip install 'eddyline[dashboard]'")
 
 
-#: Seconds after which a server sees that it is to stop.
+#: Seconds between two checks whether `stop` was called.
 _STOP_SECONDS = 0.5
-#: Connections that wait in the system until they are accepted.
+#: Connections that the operating system holds until the server accepts them.
 _BACKLOG = 128
 
 
@@ -70,7 +68,7 @@ class Server:
 
     @property
     def line(self) -> str:
-        """What is printed: one line."""
+        """The line that commands print."""
         return f"dashboard: {self.address}"
 
     def start(self) -> None:
@@ -94,9 +92,9 @@ class Server:
         self._server = server = uvicorn.Server(config)
 
         async def main_loop() -> None:
-            # The event loop accepts `backlog` connections at once; the system may let more of them wait.
+            # The event loop accepts `backlog` connections in one turn; the operating system may hold more of them.
             self._socket.listen(_BACKLOG)
-            # The server's own loop wakes ten times a second, for headers and limits that are not used here.
+            # uvicorn's own loop wakes up ten times a second, for headers and limits that this server does not use.
             while not server.should_exit:
                 await asyncio.sleep(_STOP_SECONDS)
                 limit.sweep()
@@ -111,7 +109,7 @@ class Server:
         asyncio.run(serve())
 
     def wait(self) -> None:
-        """Return when the server has stopped."""
+        """Block until the server has stopped."""
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(1.0)
 
@@ -132,14 +130,14 @@ def serve(
     readonly: bool = False,
     latest: Callable[[], Document | None] | None = None,
 ) -> Server:
-    """A dashboard over a job's folder, not yet serving.
+    """The server of a dashboard over a job's folder; `start` or `run` begin to serve.
 
     Args:
         folder: The job's folder: its checkpoint.
         host: Where it listens; other than loopback only with a token file.
         port: 0 takes a free one.
         token_file: A file that holds the token; without it the job's own is used.
-        readonly: Nothing is sent to the job.
+        readonly: The dashboard sends nothing to the job.
         latest: Gives the newest report of a job in this process.
     """
     check_installed()
@@ -159,9 +157,8 @@ def serve(
 
 def _opened(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
         opened = socket.socket(family, kind, protocol)
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -171,11 +168,8 @@ def _opened(host: str, port: int) -> socket.socket:
             opened.close()
             raise
     except OSError as problem:
-        raise UserError(
-            f"the dashboard cannot listen on {host}:{port}",
-            detail=problem.strerror or str(problem),
-            hint="choose another port; 0 takes a free one",
-        ) from problem
+        message, hint = f"the dashboard cannot listen on {host}:{port}", "choose another port; 0 takes a free one"
+        raise UserError(message, detail=problem.strerror or str(problem), hint=hint) from problem
     return opened
 
 

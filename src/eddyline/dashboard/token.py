@@ -1,7 +1,9 @@
 """The secret that every request to a dashboard needs.
 
-Answer   `job_token` gives the token of a job's folder: made once, random, kept in a file for its owner alone, and used
-         again. `token_from` reads one from a file that the user names.
+Answer   `job_token` gives the token of a job's folder: random, made by the first call, kept in a file that only its owner
+         may read. `token_from` reads the token from a file of the user.
+State    The file `dashboard/token` of the job's folder.
+Limits   Every dashboard of one job has the same token; removing the file changes it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from eddyline.runtime.reporting.places import ReportPlaces, replace_file
 
 #: Random bytes of a token: 192 bits.
 _BYTES = 24
-#: What can stand in an address, a cookie and a header as it is.
+#: Characters that need no escape in an address, a cookie and a header.
 _FORM = re.compile(r"[A-Za-z0-9._~-]{16,256}")
 
 
@@ -36,10 +38,10 @@ def job_token(folder: str) -> str:
 
 
 def token_from(path: str) -> str:
-    """The token in a file of the user's.
+    """The token in a file of the user.
 
     Raises:
-        UserError: there is none, or it is too short or of other characters.
+        UserError: the file cannot be read, or its content is too short or has other characters.
     """
     try:
         with open(path, encoding="utf-8") as file:

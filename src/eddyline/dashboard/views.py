@@ -1,13 +1,15 @@
-"""What pages and programs get: views of the newest report.
+"""Views of the newest report, for pages and programs.
 
-Answer   `overview` is small and goes to every page; `queries` has one column per figure, for tables of ten thousand;
-         `query` is one query with its plan drawn, its newest rows and its history; `shards` is what only Spark has.
-State    None: everything is made of the feed.
-Limits   Figures of `--stats` keep their names. Of a run that has just begun, rates are not known.
+Answer   `overview` is small and goes to every page. `queries` has one column per figure, for tables of ten thousand
+         queries. `query` is one query with the drawing of its plan and its newest rows. `shards` has the figures that
+         only jobs on Spark have.
+State    None: each call computes its view from the feed.
+Limits   Figures of `--stats` keep their names. With a single report of a run there are no rates.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,30 +20,29 @@ from eddyline.plan.shape import Part
 from eddyline.runtime.figures.report import COUNTS, query_operator
 from eddyline.runtime.reporting.document import largest
 
-#: Keys of `--stats` that views show in their own way; all others are figures of single features, shown as they are.
+#: Keys of `--stats` that views arrange anew. All others are figures of single features, which pages show as they are.
 _SHOWN = {
     "elapsed_s", "epochs", "epoch_seconds", "epoch_times", "rows_in", "late", "bad", "results", *COUNTS, "peak_stored_rows",
     "stored_rows", "peak_state_bytes", "state_bytes", "spilled_bytes", "response", "null_results", "frontier", "frontiers", "plan",
     "migrations", "operators", "suspended_peak", "partials_avoided", "demand", "shards", "stages", "shard_seconds", "worker_bytes",
     "reopened",
 }  # fmt: skip
-#: How many entries of a feature are sent to every page.
+#: Keys of `--stats` that an overview has under the same name.
+_FIGURES = ("elapsed_s", "epochs", "epoch_times", "rows_in", "late", "bad", "null_results", "frontier")
+#: How many entries of a feature an overview has.
 _ENTRIES = 50
 
 
 def overview(feed: Feed) -> dict[str, Any]:
-    """What every page gets of every report."""
+    """The part of a report that every page gets."""
     document = feed.document
     if document is None:
         return {"sequence": 0, "running": feed.is_running, "engine": None}
     stats = document["stats"]
     return {
         **{key: document[key] for key in ("sequence", "written", "started", "engine", "error", "state_of_job", "pid")},
-        "running": document["state_of_job"] == "running" and feed.is_running,
-        **{
-            key: stats[key]
-            for key in ("elapsed_s", "epochs", "epoch_times", "rows_in", "late", "bad", "null_results", "frontier")
-        },
+        "running": feed.job_runs,
+        **{key: stats[key] for key in _FIGURES},
         "results": sum(stats["results"].values()),
         "queries": len(document["names"]),
         "counts": {name: stats[name] for name in COUNTS},
@@ -61,11 +62,9 @@ def overview(feed: Feed) -> dict[str, Any]:
 
 
 def held_by(document: Document) -> str | None:
-    """The stream that holds the frontier back: the one with the smallest horizon; None: all are equal, or one is not
-    known."""
-    horizons = {
-        name: stream["horizon"] for name, stream in document["streams"].items() if stream["horizon"] is not None
-    }
+    """The stream with the smallest horizon, for which the frontier waits; None: all horizons are equal, or fewer than two
+    are known."""
+    horizons = {name: one["horizon"] for name, one in document["streams"].items() if one["horizon"] is not None}
     if len(horizons) < 2 or len(set(horizons.values())) == 1:
         return None
     return min(horizons, key=lambda name: horizons[name])
@@ -73,11 +72,8 @@ def held_by(document: Document) -> str | None:
 
 def features(stats: Mapping[str, Any]) -> dict[str, Any]:
     """Figures of single features (patterns, templates, zones, punctuations, …) as `--stats` has them."""
-    found = {}
-    for name, value in stats.items():
-        if name not in _SHOWN and value not in ({}, [], 0, None):
-            found[name] = dict(list(value.items())[:_ENTRIES]) if isinstance(value, Mapping) else value
-    return found
+    found = {name: value for name, value in stats.items() if name not in _SHOWN and value not in ({}, [], 0, None)}
+    return {name: dict(list(v.items())[:_ENTRIES]) if isinstance(v, Mapping) else v for name, v in found.items()}
 
 
 def queries(feed: Feed) -> dict[str, Any]:
@@ -108,41 +104,36 @@ def queries(feed: Feed) -> dict[str, Any]:
 
 
 def shares(document: Document) -> list[float | None]:
-    """Of all operators' seconds, the part that serves each query: its own, and its part of what it shares."""
+    """Each query's part of the seconds of all operators: its own seconds, and its part of those of its unit, which the
+    queries of the unit share equally."""
     operators, units = document["stats"]["operators"], document["units"]
     total = sum(one["seconds"] for one in operators.values())
     if not total:
         return [None] * len(document["names"])
-    shared: dict[str, float] = {}
-    for name, one in operators.items():
-        unit = document.get("operator_units", {}).get(name)
-        if unit is not None:
-            shared[unit] = shared.get(unit, 0.0) + one["seconds"]
-    members: dict[str, int] = {}
-    for unit in units.values():
-        members[unit] = members.get(unit, 0) + 1
+    shared, members = defaultdict[str, float](float), Counter(units.values())
+    for name, unit in document.get("operator_units", {}).items():
+        shared[unit] += operators[name]["seconds"] if name in operators else 0.0
     found = []
     for name in document["names"]:
         unit = units.get(name, "")
         own = operators.get(query_operator(name), {}).get("seconds", 0.0)
-        found.append((own + shared.get(unit, 0.0) / max(members.get(unit, 1), 1)) / total)
+        found.append((own + shared[unit] / max(members[unit], 1)) / total)
     return found
 
 
 def query(feed: Feed, name: str) -> dict[str, Any] | None:
-    """One query; its plan and rows are there a moment after a page has begun to look."""
+    """One query. Its plan and rows are in the first report after a page began to show the query."""
     document = feed.document
     if document is None or (name not in document["names"] and name not in feed.described):
         return None
     table = queries(feed)
-    place = table["names"].index(name) if name in table["names"] else None
-    figures = (
-        {}
-        if place is None
-        else {key: table[key][place] for key in table if isinstance(table[key], list) and key != "names"}
-    )
-    detail = document["details"].get(name)
+    figures: dict[str, Any] = {}
+    if name in table["names"]:
+        place = table["names"].index(name)
+        figures = {key: column[place] for key, column in table.items() if isinstance(column, list) and key != "names"}
     response = document["stats"].get("response", {}).get(name, {})
+    detail = document["details"].get(name)
+    nothing: dict[str, Any] = {"plan": None, "shared_with": [], "shared": 0}
     return {
         "name": name,
         "sequence": document["sequence"],
@@ -151,9 +142,7 @@ def query(feed: Feed, name: str) -> dict[str, Any] | None:
         "frontier": document["stats"]["frontiers"].get(name),
         **{key: feed.described.get(name, {}).get(key) for key in ("start", "stop", "streams")},
         "tail": document["tails"].get(name),
-        "plan": None if detail is None else detail["plan"],
-        "shared_with": [] if detail is None else detail["shared_with"],
-        "shared": 0 if detail is None else detail["shared"],
+        **{key: value if detail is None else detail[key] for key, value in nothing.items()},
         "drawing": None if detail is None else _drawn(feed, detail),
     }
 

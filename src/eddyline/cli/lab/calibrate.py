@@ -1,15 +1,15 @@
-"""`eddyline lab calibrate`: measure on this machine what the engine's operations cost, and keep it for the planner.
+"""`eddyline lab calibrate`: measure what the engine's operations cost on this machine, and keep it for the planner.
 
-Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, and counts what
-         they did. Then finds the costs per operation that explain the CPU time of all runs best. Prints them as JSON:
-         `arrive` (a row of a stream), `insert` and `delete` (a row or combination kept, over its life), `probe` (a row
-         that looks for partners), `join` (a combination made), `link` (each index of a row beyond the first). The
-         entry `index` has the costs of an index over address bits: `hash` (a column's part of an address), `run` (a run of rows
-         begun) and `visit` (a row looked at).
-State    A file under the user's configuration folder, which every later plan reads; `--dry-run` writes nothing.
-Limits   CPU time of this process; each run is repeated and the fastest counts, so that what else the machine does is
-         left out. What a batch costs whatever its size is spread over rows, for batches of a few thousand rows per
-         stream. Wide rows, strings and conditions that are no equalities cost more than what is measured here.
+Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, and counts their
+         operations. Then finds the costs per operation that explain the CPU time of all runs best. Prints them as JSON:
+         `arrive` (a row of a stream), `insert` and `delete` (a stored row or combination, at its two ends), `probe` (a
+         row that probes a store), `join` (a combination made), `link` (each index of a row beyond the first). The entry
+         `index` has the costs of an index over address bits: `hash` (a column's part of an address), `run` (a run of
+         rows begun) and `visit` (a row of a run).
+State    A file below the user's configuration folder, which every later plan reads; `--dry-run` writes nothing.
+Limits   CPU time of this process. Each run is repeated and the fastest counts, so that other work of the machine is left
+         out. The fixed costs of a batch are spread over its rows: a few thousand per stream. Wide rows, strings and
+         conditions that are no equalities cost more than what is measured here.
 Reading  docs/design/0002-cost-model.md
 """
 
@@ -30,7 +30,8 @@ from eddyline.plan.tree.budget import keep_costs
 from eddyline.plan.tree.cost import UnitCosts
 from eddyline.session import Session
 
-#: Rows per stream, rows per stream and epoch. Streams bring a thousand rows per second, windows hold eight thousand.
+#: Rows per stream, rows per stream and epoch, window. A stream has a thousand rows per second of event time, a window
+#: eight thousand rows.
 _ROWS, _EPOCH, _WINDOW = 48_000, 4_000, "[RANGE 8 SECONDS]"
 
 
@@ -51,7 +52,7 @@ class Case:
         return f"SELECT a.ts AS at FROM {', '.join(f'{name} {_WINDOW}' for name in self.streams)} WHERE {joins}"
 
 
-#: Few and many partners, chains, a star and a ring: together they tell the operations apart.
+#: Few and many partners, chains, a star and a ring: counts of operations that differ enough to separate their costs.
 CASES = (
     Case((("ab", 2_000),), ("(a b)",)),
     Case((("ab", 4_000), ("bc", 2_000)), ("(a b c)", "((a b) c)")),
@@ -66,19 +67,15 @@ CASES = (
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("calibrate", help="measure what operations cost on this machine, for the planner")
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        default=5,
-        metavar="N",
-        help="runs of each kind; the fastest counts (default: %(default)s)",
-    )
+    text = "runs of each kind; the fastest counts (default: %(default)s)"
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print what was measured and keep nothing")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    costs, index = measure(max(args.repeats, 1)), measure_index(max(args.repeats, 1))
+    repeats = max(args.repeats, 1)
+    costs, index = measure(repeats), measure_index(repeats)
     answer: dict[str, object] = {"costs": asdict(costs), "index": asdict(index), "kept": None}
     if not args.dry_run:
         answer["kept"] = str(keep_costs(costs, index))
@@ -87,10 +84,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure(repeats: int = 5, rows: int = _ROWS) -> UnitCosts:
-    """Seconds per operation of this engine, here."""
+    """Seconds per operation on this machine."""
     jobs = [(case, tree) for case in CASES for tree in case.trees]
-    # The first run of each makes caches and compiled code; it does not count.
+    # The first run fills caches and loads compiled code; it does not count.
     _once(*jobs[-1], min(rows, 2 * _EPOCH))
+    # Round by round, not case by case: other work of the machine then slows one run of each case, not all of one.
     rounds = [[_once(case, tree, rows) for case, tree in jobs] for _ in range(repeats)]
     fastest = [min(runs, key=lambda one: one.seconds) for runs in zip(*rounds, strict=True)]
     row, keep, join, probe, link = explained([one.counts for one in fastest], [one.seconds for one in fastest]).tolist()
@@ -101,7 +99,7 @@ def measure(repeats: int = 5, rows: int = _ROWS) -> UnitCosts:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """CPU seconds, how often each operation was done, and seconds per combination swept out of a store."""
+    """CPU seconds of a run, its counts of operations, and seconds per combination that a sweep removes from a store."""
 
     seconds: float
     #: Rows, combinations kept, combinations made, probes, further indexes of rows and combinations.
@@ -144,7 +142,7 @@ def _counts(group: JoinGroup) -> list[int]:
 
 
 def _swept(group: JoinGroup) -> float:
-    """Half of what an intermediate store holds dies at once: a sweep that drops about as much as it keeps."""
+    """Seconds per combination that a sweep removes; the sweep removes about half of each intermediate store."""
     found = [float("inf")]
     for kept in group.intermediates():
         if kept.store.live < 1000:

@@ -1,7 +1,7 @@
-"""`eddyline lab index workload.json --bits B`: share out the address bits of an index, without running anything.
+"""`eddyline lab index workload.json --bits B`: find how many address bits each attribute of an index gets.
 
 Answer   Prints one JSON object: bits (per attribute), cost (CPU seconds per second), candidates (configurations
-         priced), seconds.
+         priced), seconds. Nothing runs.
 State    None.
 Limits   Costs are the model's, not measurements. Searches that price every candidate refuse more than 10^8 of them.
 Reading  docs/operators/index.md
@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
-from eddyline.errors import PlanProblem
+from eddyline.cli.jobs import read_document
 from eddyline.plan.index_choice.index_costs import IndexCosts
 from eddyline.plan.index_choice.rgreedy import HEURISTICS
 from eddyline.plan.index_choice.search import METHODS, choose_index
 from eddyline.plan.index_choice.workload import Workload
 from eddyline.plan.tree.budget import index_costs
 
+_EXAMPLE = '{"attributes": {"A": {"values": 2048}, …}, "patterns": [{"on": ["A"], "weight": 1}], …}'
+
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "index",
-        help="share out the address bits of an index over its attributes",
+        help="find how many address bits each attribute of an index gets",
         description="Find the index configuration that costs a workload least. Prints JSON.",
     )
     parser.add_argument(
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--bits", type=int, default=16, metavar="B", help="address bits, 0 to 24 (default: %(default)s)"
     )
-    parser.add_argument("--search", choices=METHODS, default="auto", help="how to look (default: %(default)s)")
+    parser.add_argument("--search", choices=METHODS, default="auto", help="method of the search (default: %(default)s)")
     parser.add_argument(
         "--heuristic", choices=HEURISTICS, default="owl", help="how rgreedy ranks attributes (default: %(default)s)"
     )
@@ -45,37 +45,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    document = _read(args.workload)
+    document = read_document(args.workload, "docs/operators/index.md", _EXAMPLE)
     workload = Workload.from_document(document)
     costs = index_costs() if document.get("costs") is None else IndexCosts.from_document(document["costs"])
     choice = choose_index(workload, costs, args.bits, args.search, args.heuristic)
     names = [attribute.name for attribute in workload.attributes]
-    answer = {
-        "bits": dict(zip(names, choice.bits, strict=True)),
-        "cost": choice.cost,
-        "candidates": choice.candidates,
-        "seconds": choice.seconds,
-    }
-    print(json.dumps(answer))
+    figures = {name: getattr(choice, name) for name in ("cost", "candidates", "seconds")}
+    print(json.dumps({"bits": dict(zip(names, choice.bits, strict=True)), **figures}))
     return 0
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise PlanProblem(
-            f"{path} cannot be read", detail=str(problem), hint="a JSON file, or - for standard input"
-        ) from problem
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as problem:
-        raise PlanProblem(
-            f"{path} is not JSON", detail=str(problem), hint="docs/operators/index.md shows the form"
-        ) from problem
-    if not isinstance(document, dict):
-        raise PlanProblem(
-            f"{path} holds no JSON object",
-            hint='{"attributes": {"A": {"values": 2048}, …}, "patterns": [{"on": ["A"], "weight": 1}], …}',
-        )
-    return document

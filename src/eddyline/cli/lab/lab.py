@@ -1,6 +1,7 @@
 """`eddyline lab TOOL …`: tools for research, below one name.
 
-Answer   `lab index` shares out the address bits of an index, `lab calibrate` measures the cost model on this machine.
+Answer   `lab index` finds how many address bits each attribute of an index gets. `lab calibrate` measures the costs of
+         operations on this machine.
 State    None.
 Limits   The tools keep their old names (`eddyline index`, `eddyline calibrate`) beside the new ones.
 """
@@ -11,7 +12,7 @@ import argparse
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    # Here, so that other commands do not load the search for indexes.
+    # Imported here: these modules load the search for indexes, which no other command needs.
     from eddyline.cli.lab import calibrate, index
 
     parser = commands.add_parser("lab", help="tools for research: index, calibrate", description="Tools for research.")

@@ -1,6 +1,8 @@
 """Costs per operation that explain measured times.
 
 Answer   `explained(counts, seconds)`: one row of counts per run, one column per operation.
+State    None.
+Limits   An operation that the runs hardly do gets the cost 0.
 """
 
 from __future__ import annotations
@@ -21,8 +23,7 @@ def explained(counts: list[list[int]], seconds: list[float]) -> npt.NDArray[np.f
         found = np.linalg.lstsq(shares[:, used], np.ones(len(shares)), rcond=None)[0]
         if (found >= 0).all():
             break
-        # An operation that seems to earn time has too little weight in the runs to be measured: its price is set to
-        # zero.
+        # The fit gives a cost below 0 to an operation that the runs do too rarely to be measured: its cost is set to 0.
         used.pop(int(found.argmin()))
     costs = np.zeros(shares.shape[1])
     costs[used] = found

@@ -1,4 +1,9 @@
-"""`eddyline check job.sql`: parse, bind, verify; nothing runs and no file is read but the job's."""
+"""`eddyline check job.sql`: parse, bind, verify.
+
+Answer   Prints warnings, then what the job declares; an error names the first statement that cannot be carried out.
+State    None.
+Limits   Nothing runs. Of the files that the job names only those of workflows are read.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +31,15 @@ def run(args: argparse.Namespace) -> int:
     for query in job.queries:
         for warning in notices(query, sources):
             print(f"warning: {warning}")
-    counts: tuple[tuple[int, str], ...] = (
-        (len(job.streams), "stream"),
-        (len(job.tables), "table"),
-        (sum(type(query) is BoundQuery for query in job.queries), "query"),
-        (len(job.sinks), "sink"),
-    )
-    if job.catalog.templates:
-        counts = (*counts, (len(job.catalog.templates), "template"))
-    if job.constraints:
-        counts = (*counts, (sum(len(c.rules) for c in job.constraints), "constraint"))
-    print(f"{args.job}: " + ", ".join(_counted(number, what) for number, what in counts) + "; no problem found")
+    queries = sum(type(query) is BoundQuery for query in job.queries)
+    found = {"stream": len(job.streams), "table": len(job.tables), "query": queries, "sink": len(job.sinks)}
+    # These are left out where there are none.
+    further = {"template": len(job.catalog.templates), "constraint": sum(len(c.rules) for c in job.constraints)}
+    found |= {name: count for name, count in further.items() if count}
+    print(f"{args.job}: " + ", ".join(_counted(count, name) for name, count in found.items()) + "; no problem found")
     return 0
 
 
-def _counted(number: int, what: str) -> str:
-    if number == 1:
-        return f"1 {what}"
-    return f"{number} queries" if what == "query" else f"{number} {what}s"
+def _counted(count: int, name: str) -> str:
+    plural = "queries" if name == "query" else f"{name}s"
+    return f"{count} {name if count == 1 else plural}"

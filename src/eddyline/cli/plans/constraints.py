@@ -1,6 +1,7 @@
 """`eddyline constraints order.bpmn`: the constraints that every complete run of a workflow keeps.
 
 Answer   Prints one constraint per line; with `--on` the CREATE CONSTRAINTS statement, ready to paste into a job file.
+State    None.
 Limits   BPMN 2.0 XML or a JSON tree; what the reader does not know is refused by id and line.
 Reading  docs/operators/patterns.md
 """

@@ -1,5 +1,9 @@
-"""`eddyline explain job.sql [--rules] [--shards N]`: how each query would be answered, and how its rows find shards on
-Spark."""
+"""`eddyline explain job.sql [--rules] [--shards N]`: the plan of each query, and how its rows find shards on Spark.
+
+Answer   Prints the plans; with `--rules` what each rule of the rewriting changed, with shards the routing of each stream.
+State    None.
+Limits   Nothing runs: a search for a plan knows the rates that the job declares, no measured ones.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +34,13 @@ def run(args: argparse.Namespace) -> int:
     if args.shards is not None and args.shards < 1:
         raise UserError(f"a job cannot have {args.shards} shards", hint="--shards takes 1 or more")
     known = {query.name for query in job.queries}
-    # EXPLAIN SELECT … in the job asks about a query that has no name of its own.
+    # The query of an EXPLAIN SELECT … has a name that no CREATE QUERY gave.
     queries = (*job.queries, *(request.query for request in job.explains if request.query.name not in known))
     shards = args.shards or job.settings.shards
-    routing = (
-        route_all(
-            queries, [s.name for s in job.streams], declared_rates(job.streams), shards, books=books_of(job.streams)
-        )
-        if shards
-        else None
-    )
+    routing = None
+    if shards:
+        names, rates, books = [s.name for s in job.streams], declared_rates(job.streams), books_of(job.streams)
+        routing = route_all(queries, names, rates, shards, books=books)
     for query in queries:
         if args.rules and query.pattern is None and type(query) is BoundQuery:
             for trace in rewrite(query)[1]:

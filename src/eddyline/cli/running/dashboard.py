@@ -1,8 +1,9 @@
-"""`eddyline dashboard --job DIR`: a page about a job that runs elsewhere, or that has ended.
+"""`eddyline dashboard --job DIR`: a page about a job that runs in another process, or that has ended.
 
 Answer   DIR is the checkpoint folder of the job: the job writes its reports there. One line is printed: the address
          with its token.
-Limits   A job that starts again on the same folder is shown as soon as it writes.
+State    None: pages read the files of the folder.
+Limits   After a restart of the job on the same folder, pages show the new run when it has written its first report.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ def add_dashboard_options(parser: argparse.ArgumentParser, name: str, text: str)
         metavar="FILE",
         help="take the token from FILE; needed for a HOST that others can reach",
     )
-    parser.add_argument("--dashboard-readonly", action="store_true", help="the page adds, drops and asks nothing")
+    parser.add_argument(
+        "--dashboard-readonly",
+        action="store_true",
+        help="pages only read: they add and drop no query and send no request",
+    )
 
 
 def check_dashboard(args: argparse.Namespace) -> None:
@@ -42,17 +47,15 @@ def check_dashboard(args: argparse.Namespace) -> None:
 
 
 def serve_dashboard(session: Session, args: argparse.Namespace) -> None:
-    """Serve the page of a session if the options ask for it."""
+    """Serve the page of a session if `--dashboard` is given."""
     if args.dashboard is not None:
         host, port = read_address(args.dashboard)
-        address = session.dashboard(
-            port, host=host, token_file=args.dashboard_token_file, readonly=args.dashboard_readonly
-        )
-        print(f"dashboard: {address}", flush=True)
+        options = {"token_file": args.dashboard_token_file, "readonly": args.dashboard_readonly}
+        print(f"dashboard: {session.dashboard(port, host=host, **options)}", flush=True)
 
 
 def run(args: argparse.Namespace) -> int:
-    # Refuses a folder that is no job's.
+    # Raises an error if the folder is not that of a job.
     ControlFolder(args.job).catalog()
     host, port = read_address(args.port or "0")
     server = serve(args.job, host, port, token_file=args.dashboard_token_file, readonly=args.dashboard_readonly)

@@ -1,7 +1,9 @@
 """`eddyline query add | drop | set | list --job DIR`: the queries of a running job, without a restart.
 
-Answer   DIR is the checkpoint folder of the job. A mistake in the query is reported here, before the job reads the
-         record; the job takes the change up between two epochs, or at its next start.
+Answer   DIR is the checkpoint folder of the job. This process checks the change and writes a control record. The job
+         carries the record out between two epochs, or at its next start.
+State    None.
+Limits   `list` shows what the job wrote last: a change that the job has not carried out yet is `pending` or `stopping`.
 """
 
 from __future__ import annotations
@@ -11,27 +13,25 @@ import json
 
 from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
-from eddyline.model.schema import Stream, Table
-from eddyline.plan.prepare import check, notices
 from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job
-from eddyline.runtime.control.control_record import add_record, drop_record, set_record
+from eddyline.runtime.control.control_record import set_record
+from eddyline.runtime.control.sending import add_queries, drop_queries
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("query", help="add, drop and list the queries of a running job")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add = actions.add_parser(
-        "add",
-        help="add the queries of a file (CREATE QUERY, CREATE STREAM … AS, CREATE SINK … FOR them, CREATE PUNCTUATION, SET)",
+    text = (
+        "add the queries of a file (CREATE QUERY, CREATE STREAM … AS, CREATE SINK … FOR them, CREATE PUNCTUATION, SET)"
     )
+    add = actions.add_parser("add", help=text)
     add.add_argument("file", help="file with the statements")
     add.set_defaults(run=run_add)
     drop = actions.add_parser("drop", help="drop queries and derived streams; results up to now are still delivered")
     drop.add_argument("names", nargs="+", metavar="NAME", help="names of queries and derived streams")
     drop.set_defaults(run=run_drop)
-    change = actions.add_parser(
-        "set", help="change when a query forgets rows and announces values: purge=100, propagate='10 seconds'"
-    )
+    text = "change when a query forgets rows and announces values: purge=100, propagate='10 seconds'"
+    change = actions.add_parser("set", help=text)
     change.add_argument("name", metavar="NAME", help="name of a query")
     change.add_argument("settings", nargs="+", metavar="SETTING=VALUE", help="purge or propagate")
     change.set_defaults(run=run_set)
@@ -43,24 +43,17 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 
 def run_add(args: argparse.Namespace) -> int:
     folder = ControlFolder(args.job)
-    job = planned_job(folder)
-    record = add_record(read_job(args.file))
-    change = apply_record(job, record)
-    sources: dict[str, Stream | Table] = {**job.catalog.streams, **job.catalog.tables}
-    for query in change.added:
-        check(query, sources)
-        for warning in notices(query, sources):
-            print(f"warning: {warning}")
-    folder.append(record)
-    print(f"added {', '.join([*change.names, *(derived.name for derived in change.promised)])}")
+    sent = add_queries(folder, planned_job(folder), read_job(args.file))
+    for warning in sent.warnings:
+        print(f"warning: {warning}")
+    print(f"added {', '.join([*sent.change.names, *(derived.name for derived in sent.change.promised)])}")
     return 0
 
 
 def run_drop(args: argparse.Namespace) -> int:
     folder = ControlFolder(args.job)
-    change = apply_record(planned_job(folder), drop_record(args.names))
-    folder.append(drop_record(change.names))
-    print(f"dropped {', '.join(change.names)}")
+    sent = drop_queries(folder, planned_job(folder), args.names)
+    print(f"dropped {', '.join(sent.change.names)}")
     return 0
 
 
@@ -89,19 +82,19 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def listed(folder: ControlFolder) -> list[dict[str, object]]:
-    """What the job says of its queries, and behind it what it has not taken up yet."""
+    """The queries as the job wrote them last, then those of records that the job has not carried out yet."""
     state = folder.state()
     lines: dict[str, dict[str, object]] = {line["query"]: line for line in state["queries"]}
     if folder.waiting(state["applied"]):
         job = planned_job(folder)
-        pending = set(job.names)
-        for name in sorted(pending):
+        planned = set(job.names)
+        for name in sorted(planned):
             if name in job.catalog.queries and not job.catalog.queries.holds(name):
                 continue
             if lines.get(name, {}).get("state") in (None, "dropped"):
                 lines[name] = {"query": name, "state": "pending", "start": None, "stop": None}
         for name, line in lines.items():
-            if name not in pending and line["state"] == "running":
+            if name not in planned and line["state"] == "running":
                 line["state"] = "stopping"
     return list(lines.values())
 

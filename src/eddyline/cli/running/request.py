@@ -1,17 +1,16 @@
-"""`eddyline request --job DIR "dst, bytes FROM traffic WHERE …"`: ask a template of a running job.
+"""`eddyline request --job DIR "dst, bytes FROM traffic WHERE …"`: query a template of a running job.
 
-Answer   DIR is the checkpoint folder of the job. The request travels as a control record, and the job writes the answer
-         whole. A mistake in it is reported here, before the job reads the record. With `--file` the requests of a file
-         are answered together, at one moment.
-Limits   A job that has stopped is refused; `--timeout` ends the waiting for an instant ahead.
+Answer   DIR is the checkpoint folder of the job. This process checks the request and writes a control record; the job
+         writes the answer as a file. The job answers all requests of `--file` between the same two epochs.
+State    None.
+Limits   If no process runs the job, the command ends with an error. A request for a later instant waits until the
+         streams have passed it, or for the seconds of `--timeout`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
-import uuid
 
 import pyarrow as pa
 import pyarrow.csv
@@ -21,16 +20,15 @@ from eddyline.errors import UserError
 from eddyline.language import Job
 from eddyline.language.requests.request_texts import bind_request_texts, parse_requests
 from eddyline.language.requests.templates import bind_request
-from eddyline.runtime.control.answers import check_running, wait_for
 from eddyline.runtime.control.control import ControlFolder, planned_job
-from eddyline.runtime.control.control_record import request_record
+from eddyline.runtime.control.request_answers import request_answers
 
 #: Rows of an answer that are shown as a table.
 _SHOWN = 1_000
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("request", help="ask a template of a running job")
+    parser = commands.add_parser("request", help="query a template of a running job")
     parser.add_argument(
         "text", nargs="?", metavar="REQUEST", help="for example: dst, bytes FROM traffic WHERE src = '10.0.0.1'"
     )
@@ -51,24 +49,19 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--timeout cannot be {args.timeout}", hint="seconds, 0 or more")
     folder = ControlFolder(args.job)
     texts = _texts(args, planned_job(folder))
-    check_running(args.job)
-    token = uuid.uuid4().hex
-    until = None if args.timeout is None else time.time() + args.timeout
-    folder.append(request_record(token, texts, args.as_of, until))
-    tables = wait_for(args.job, folder.folder, token, args.timeout)
-    for number, table in enumerate(tables):
+    for number, table in enumerate(request_answers(folder, texts, args.as_of, args.timeout)):
         _print(table, texts[number], args.format, first=number == 0)
     return 0
 
 
 def _texts(args: argparse.Namespace, job: Job) -> list[str]:
-    """What is asked, checked against the job."""
+    """The texts of the requests, checked against the templates of the job."""
     given = ([args.text] if args.text is not None else []) + ([read_job(args.file)] if args.file is not None else [])
     if not given:
         raise UserError("there is no request", hint='eddyline request --job DIR "column, … FROM template", or --file F')
     requests = [request for text in given for request in parse_requests(text)]
     for request in requests:
-        # A mistake is shown with its place in the text that was given.
+        # Bound one by one first: an error then has its place in the text of the user.
         bind_request(request, job.catalog)
     texts = [request.text for request in requests]
     bind_request_texts(texts, args.as_of, job.catalog)

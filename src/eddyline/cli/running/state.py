@@ -1,29 +1,31 @@
-"""`eddyline state --checkpoint DIR`: what a checkpoint holds, shard by shard, without running anything.
+"""`eddyline state --checkpoint DIR`: what a checkpoint holds, shard by shard.
 
-Answer   Per shard its live rows, rows that wait, bytes, frontier and queries, and the version of the form; of Spark's
-         and of embedded checkpoints, after a crash too.
+Answer   Per shard its live rows, waiting rows, bytes, frontier and queries, and the version of the format; of Spark's and
+         of embedded checkpoints, after a crash too. Nothing runs.
+State    None.
+Limits   A job that runs may write the next checkpoint meanwhile: the figures are those of one of the two.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
 from rich.table import Table
 
-from eddyline.cli.progress import moment
+from eddyline.cli.progress import instant_text
 from eddyline.errors import UserError
 from eddyline.runtime.embedded.checkpoint import embedded_state
-from eddyline.runtime.recovery.checkpoint_state import CheckpointState
+from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.spark.job.shard_report import spark_state
 
-#: Letters. A longer list of queries is shown as their number.
+#: Letters of a cell; a longer list of queries is shown as their number.
 _NAMES = 60
 
-#: What reads the checkpoints of each engine; None: the folder is none of them.
+#: One function per engine; it returns None for a folder that is no checkpoint of its engine.
 READERS: tuple[Callable[[str], CheckpointState | None], ...] = (
     spark_state,
     embedded_state,
@@ -42,9 +44,8 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     state = next((found for read in READERS if (found := read(args.checkpoint)) is not None), None)
     if state is None:
-        raise UserError(
-            f"there is no checkpoint in {args.checkpoint}", hint="DIR is what --checkpoint of `eddyline run` was"
-        )
+        hint = "DIR is the folder that --checkpoint of `eddyline run` named"
+        raise UserError(f"there is no checkpoint in {args.checkpoint}", hint=hint)
     if args.json:
         print(json.dumps(asdict(state)))
     else:
@@ -60,20 +61,17 @@ def _show(state: CheckpointState, console: Console) -> None:
         left = name == "queries"
         table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
     for shard in state.shards:
-        size = f"{shard.bytes / 1e6:,.1f}"
-        table.add_row(
-            str(shard.shard),
-            f"{shard.rows:,}",
-            f"{shard.waiting:,}",
-            size,
-            moment(shard.frontier),
-            _named(shard.queries),
-        )
+        table.add_row(str(shard.shard), *_sizes([shard]), instant_text(shard.frontier), _named(shard.queries))
     if len(state.shards) > 1:
-        total = [sum(getattr(shard, name) for shard in state.shards) for name in ("rows", "waiting", "bytes")]
         table.add_section()
-        table.add_row("all", f"{total[0]:,}", f"{total[1]:,}", f"{total[2] / 1e6:,.1f}")
+        table.add_row("all", *_sizes(state.shards))
     console.print(table)
+
+
+def _sizes(shards: Sequence[ShardState]) -> tuple[str, str, str]:
+    """Live rows, waiting rows and megabytes of some shards together."""
+    rows, waiting = sum(shard.rows for shard in shards), sum(shard.waiting for shard in shards)
+    return f"{rows:,}", f"{waiting:,}", f"{sum(shard.bytes for shard in shards) / 1e6:,.1f}"
 
 
 def _named(queries: tuple[str, ...]) -> str:

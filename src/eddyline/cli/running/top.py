@@ -1,7 +1,9 @@
 """`eddyline top --job DIR`: the overview and the queries of a job on a terminal, live.
 
-Answer   DIR is the checkpoint folder of the job. On a terminal the picture is drawn anew every second until Ctrl-C ends
-         it; elsewhere, and with `--once`, it is printed once.
+Answer   DIR is the checkpoint folder of the job. On a terminal the screen is drawn anew every second until Ctrl-C ends
+         the command; elsewhere, and with `--once`, it is printed once.
+State    None: each screen shows the newest report of the job.
+Limits   As many queries as fit on the screen, four streams.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from eddyline.cli.progress import moment
+from eddyline.cli.progress import instant_text
 from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.views import overview, queries
 from eddyline.model.clock import WALL
@@ -23,19 +25,16 @@ from eddyline.runtime.control.control import ControlFolder
 
 #: Seconds between two screens.
 _SECONDS = 1.0
-#: Lines that the overview takes, and queries that are shown where the height is not known.
+#: Lines of the overview, and queries of a screen without a known height.
 _OVERVIEW, _QUERIES = 14, 40
+#: Orders of the queries.
+_ORDERS = ("rate", "results", "share", "name")
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("top", help="show a job on the terminal, live")
     parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    parser.add_argument(
-        "--sort",
-        choices=("rate", "results", "share", "name"),
-        default="rate",
-        help="order of the queries (default: rate)",
-    )
+    parser.add_argument("--sort", choices=_ORDERS, default="rate", help="order of the queries (default: rate)")
     parser.add_argument("--once", action="store_true", help="print it once")
     parser.set_defaults(run=run)
 
@@ -43,13 +42,13 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     ControlFolder(args.job).catalog()
     feed, console = Feed(args.job), Console()
-    feed.look()
+    feed.refresh()
     if args.once or not console.is_terminal:
         console.print(picture(feed, args.sort, _QUERIES))
         return 0
     with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            feed.look()
+            feed.refresh()
             live.update(picture(feed, args.sort, max(3, console.height - _OVERVIEW)), refresh=True)
             WALL.sleep(_SECONDS)
     return 0
@@ -59,15 +58,12 @@ def picture(feed: Feed, sort: str, most: int) -> Group:
     seen = overview(feed)
     if not seen["sequence"]:
         return Group(Text("the job has written no report yet"))
-    state = (
-        "running" if seen["running"] else seen["state_of_job"] if seen["state_of_job"] != "running" else "not running"
-    )
-    head = Text(
-        f"{seen['engine']} job, {state}, {seen['queries']:,} queries, report of {moment(int(seen['written'] * 1e6))}",
-        "bold",
-    )
+    # The last report of a job that was killed has the state "running".
+    killed = seen["state_of_job"] == "running" and not seen["running"]
+    state, written = "not running" if killed else seen["state_of_job"], instant_text(int(seen["written"] * 1e6))
+    head = Text(f"{seen['engine']} job, {state}, {seen['queries']:,} queries, report of {written}", "bold")
     parts: list[Any] = [head, _figures(feed, seen), _streams(feed, seen), _queries(feed, sort, most)]
-    return Group(*([*parts, Text(str(seen["error"]), "red")] if seen["error"] else parts))
+    return Group(*parts, *([Text(str(seen["error"]), "red")] if seen["error"] else []))
 
 
 def _figures(feed: Feed, seen: dict[str, Any]) -> Table:
@@ -78,7 +74,7 @@ def _figures(feed: Feed, seen: dict[str, Any]) -> Table:
         "rows/s": _number(rate),
         "results": f"{seen['results']:,}",
         "results/s": _number(made),
-        "frontier": moment(seen["frontier"]),
+        "frontier": instant_text(seen["frontier"]),
         "stored rows": f"{seen['state']['rows']:,}",
         "state MB": f"{seen['state']['bytes'] / 1e6:,.1f}",
         "memory MB": f"{seen['memory_bytes'] / 1e6:,.0f}",
@@ -95,7 +91,7 @@ def _streams(feed: Feed, seen: dict[str, Any]) -> Table:
     for name, rows in list(seen["rows_in"].items())[:4]:
         rate = feed.rate(lambda one, name=name: one["stats"]["rows_in"].get(name))  # type: ignore[misc]
         holds = "holds the frontier back" if seen["held_by"] == name else ""
-        newest = moment(seen["streams"][name]["newest"])
+        newest = instant_text(seen["streams"][name]["newest"])
         table.add_row(
             Text(name), f"{rows:,}", _number(rate), newest, f"{seen['late'][name]:,}", f"{seen['bad'][name]:,}", holds
         )
@@ -105,22 +101,12 @@ def _streams(feed: Feed, seen: dict[str, Any]) -> Table:
 def _queries(feed: Feed, sort: str, most: int) -> Table:
     found = queries(feed)
     table = Table("query", "results", "results/s", "mean ms", "p95 ms", "share", "state")
-    order = range(len(found["names"]))
-    if sort == "name":
-        ordered = sorted(order, key=lambda n: found["names"][n])
-    else:
-        ordered = sorted(order, key=lambda n: -(found[sort][n] or 0))
-    for n in ordered[:most]:
+    by = {"name": lambda n: found["names"][n]}.get(sort, lambda n: -(found[sort][n] or 0))
+    for n in sorted(range(len(found["names"])), key=by)[:most]:
         times = [_number(None if found[key][n] is None else found[key][n] * 1e3) for key in ("mean", "p95")]
         share = "" if found["share"][n] is None else f"{100 * found['share'][n]:.1f} %"
-        table.add_row(
-            Text(found["names"][n]),
-            f"{found['results'][n]:,}",
-            _number(found["rate"][n]),
-            *times,
-            share,
-            found["state"][n],
-        )
+        figures = (f"{found['results'][n]:,}", _number(found["rate"][n]), *times, share)
+        table.add_row(Text(found["names"][n]), *figures, found["state"][n])
     return table
 
 

@@ -1,8 +1,9 @@
 """Random columns with known rates, skews and disorder.
 
 Answer   Event times at a given rate (even, or in bursts), keys over a domain (uniform, or Zipf), and the order in which
-         rows arrive. Everything follows from the generator's seed.
-Limits   Whole columns in memory: meant for up to some ten million rows.
+         rows arrive.
+State    None: the seed of the shape decides everything.
+Limits   Whole columns in memory: up to some ten million rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ START = 1_704_067_200 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class GeneratorShape:
-    """What all generators have in common."""
+    """The options that all generators have."""
 
     #: Rows per second of event time (of each stream, where there are several), and for how long.
     rate: float = 100.0
@@ -58,7 +59,7 @@ class GeneratorShape:
 
 
 def rng_for(seed: int, name: str) -> np.random.Generator:
-    """A generator of its own for each column group: adding a column does not change the others."""
+    """A random generator for one group of columns: a further group does not change the values of the others."""
     return np.random.default_rng([seed, *name.encode()])
 
 
@@ -85,8 +86,8 @@ def keys(rng: np.random.Generator, count: int, domain: int, skew: float = 0.0) -
 def arrival_order(rng: np.random.Generator, times: np.ndarray, shape: GeneratorShape) -> np.ndarray:
     """The order in which rows with ascending times arrive.
 
-    A row is held back by up to `disorder`; so it is never more than that behind the newest row. A late row is held back
-    by more than twice that and ten gaps: a row newer by more than `disorder` has certainly come before it.
+    A row is delayed by at most `disorder`, so it is never more than that behind the newest row. A late row is delayed by
+    more than twice that and ten gaps: a row that is newer by more than `disorder` always arrives before it.
     """
     if shape.disorder == 0 and shape.late == 0:
         return np.arange(len(times))
@@ -100,6 +101,6 @@ def arrival_order(rng: np.random.Generator, times: np.ndarray, shape: GeneratorS
 
 
 def texts(values: np.ndarray, head: str) -> np.ndarray:
-    """Numbers as names: 7 as `head7`, made once per distinct value."""
+    """Names from numbers, such as `head7` from 7; each distinct value is converted once."""
     distinct, codes = np.unique(values, return_inverse=True)
     return np.array([f"{head}{v}" for v in distinct.tolist()], dtype=object)[codes]

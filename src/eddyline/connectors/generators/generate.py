@@ -1,7 +1,9 @@
 """Synthetic streams: auction, sensors, clique, orders, nexmark.
 
-Answer   Each function writes parquet files below a folder and returns where they are, with the CREATE statements that
-         read them. The same arguments write the same rows, on any machine.
+Answer   Each function writes parquet files below a folder and returns their paths, with the CREATE statements that read
+         them. The same arguments write the same rows, on any machine.
+State    None.
+Limits   Whole columns in memory. Files of an earlier call in the same folder are replaced.
 Reading  clique: the data of "just-in-time processing" (one column per pair of sources). orders: see workflow.py.
 """
 
@@ -9,9 +11,12 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import Parameter, signature
 from itertools import combinations
 from string import ascii_lowercase
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +32,7 @@ from eddyline.connectors.generators.draws import (
     texts,
 )
 from eddyline.connectors.generators.nexmark import events
-from eddyline.connectors.generators.workflow import order_events
+from eddyline.connectors.generators.workflow import OrderTraces, order_events
 from eddyline.errors import UserError
 
 _SQL = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "STRING", pa.timestamp("us"): "TIMESTAMP"}
@@ -35,13 +40,53 @@ _SQL = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE", pa.string(): "STRING", pa.
 
 @dataclass
 class Generated:
-    """What was written."""
+    """The files that a generator has written."""
 
+    folder: str
     #: Per stream or table, its folder or file.
     paths: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     #: Ready to paste into a job file.
     statements: list[str] = field(default_factory=list)
+
+    def write_stream(
+        self, name: str, columns: Mapping[str, object], times: np.ndarray, shape: GeneratorShape, seed_name: str = ""
+    ) -> None:
+        """Write rows with ascending `times` in the order in which they arrive."""
+        table = pa.table(columns)
+        order = arrival_order(rng_for(shape.seed, f"{seed_name or name} order"), times, shape)
+        if not np.array_equal(order, np.arange(len(order))):
+            table = table.take(pa.array(order))
+        path = os.path.join(self.folder, name)
+        # A stream over the folder would read the files of an earlier call, too.
+        os.makedirs(path, exist_ok=True)
+        for earlier in glob.glob(os.path.join(glob.escape(path), "part-*.parquet")):
+            os.remove(earlier)
+        borders = np.linspace(0, table.num_rows, shape.files + 1).astype(np.int64).tolist()
+        for part in range(shape.files):
+            rows = table.slice(borders[part], borders[part + 1] - borders[part])
+            pq.write_table(rows, os.path.join(path, f"part-{part:05d}.parquet"), row_group_size=131_072)
+        self._declare("STREAM", name, path, table, f", time = 'ts', lateness = '{shape.disorder:g} seconds'")
+
+    def write_table(self, name: str, columns: Mapping[str, object]) -> None:
+        table, path = pa.table(columns), os.path.join(self.folder, f"{name}.parquet")
+        os.makedirs(self.folder, exist_ok=True)
+        pq.write_table(table, path)
+        self._declare("TABLE", name, path, table, "")
+
+    def _declare(self, kind: str, name: str, path: str, table: pa.Table, more: str) -> None:
+        self.paths[name], self.rows[name] = path, table.num_rows
+        columns, quoted = ", ".join(f"{f.name} {_SQL[f.type]}" for f in table.schema), path.replace("'", "''")
+        options = f"format = 'parquet', path = '{quoted}'{more}"
+        self.statements.append(f"CREATE {kind} {name} ({columns})\n  WITH ({options});")
+
+
+def options_of(generator: Callable[..., Generated]) -> dict[str, Any]:
+    """The options of a generator beside its folder and shape, with their defaults."""
+    known = [*signature(generator).parameters.values()]
+    if any(option.kind is Parameter.VAR_KEYWORD for option in known):
+        known += signature(OrderTraces).parameters.values()
+    return {option.name: option.default for option in known if option.name not in ("folder", "shape", "traces")}
 
 
 def auction(
@@ -84,13 +129,11 @@ def auction(
         "price": np.round(worth[item] * (0.5 + progress) * np.exp(rng.normal(0.0, 0.1, len(times))), 2),
         "ts": _times(times),
     }
-    done = Generated()
-    _write_stream(
-        done, folder, "auctions", auctions, arrival_order(rng_for(shape.seed, "auctions order"), opened, few), shape
-    )
-    _write_stream(done, folder, "bids", bids, arrival_order(rng_for(shape.seed, "bids order"), times, shape), shape)
+    done = Generated(folder)
+    done.write_stream("auctions", auctions, opened, few)
+    done.write_stream("bids", bids, times, shape)
     every = texts(np.arange(1, categories + 1), "category_")
-    _write_table(done, folder, "categories", {"category": every, "vat": np.resize([0.07, 0.19, 0.0, 0.25], categories)})
+    done.write_table("categories", {"category": every, "vat": np.resize([0.07, 0.19, 0.0, 0.25], categories)})
     return done
 
 
@@ -102,26 +145,25 @@ def _open_items(
     skew: float,
     open_seconds: float,
 ) -> np.ndarray:
-    """For each bid an auction that is open at its time; with skew, rather one that opened lately."""
+    """For each bid an auction that is open at its time; with skew, auctions that opened lately are more frequent."""
     high = np.searchsorted(opened, times, side="right")
     low = np.minimum(np.searchsorted(opened, times - int(1.5 * open_seconds * SECOND)), high - 1)
-    # The newest auction is the last resort; drawing again finds an open one for nearly every bid.
+    # Of sixteen draws one is an open auction for nearly every bid; the others get the newest auction.
     item = high - 1
-    wanting = np.arange(len(times))
+    left = np.arange(len(times))
     for _ in range(16):
-        back = rng.random(len(wanting)) ** (1 + skew)
-        drawn = high[wanting] - 1 - (back * (high - low)[wanting]).astype(np.int64)
-        is_open = closes[drawn] > times[wanting]
-        item[wanting[is_open]] = drawn[is_open]
-        wanting = wanting[~is_open]
+        back = rng.random(len(left)) ** (1 + skew)
+        drawn = high[left] - 1 - (back * (high - low)[left]).astype(np.int64)
+        is_open = closes[drawn] > times[left]
+        item[left[is_open]] = drawn[is_open]
+        left = left[~is_open]
     return item
 
 
 def sensors(folder: str, shape: GeneratorShape | None = None, *, locations: int = 100) -> Generated:
-    """Temperature, humidity and light, each measured at places drawn from `locations`. `rate` is that of each
-    stream."""
+    """Temperature, humidity and light, each measured at random places of `locations`. `rate` is that of each stream."""
     shape = shape or GeneratorShape()
-    done = Generated()
+    done = Generated(folder)
     for name, unit, mean, swing, noise in [
         ("temperature", "celsius", 18.0, 8.0, 0.5),
         ("humidity", "percent", 55.0, 20.0, 2.0),
@@ -135,10 +177,7 @@ def sensors(folder: str, shape: GeneratorShape | None = None, *, locations: int 
         value = mean + swing * (day * 0.7 + character) + rng.normal(0.0, noise, len(times))
         if name != "temperature":
             value = value.clip(0.0, 100.0 if name == "humidity" else None)
-        rows = {"location": place, unit: np.round(value, 2), "ts": _times(times)}
-        _write_stream(
-            done, folder, name, rows, arrival_order(rng_for(shape.seed, f"{name} order"), times, shape), shape
-        )
+        done.write_stream(name, {"location": place, unit: np.round(value, 2), "ts": _times(times)}, times, shape)
     return done
 
 
@@ -151,7 +190,7 @@ def clique(
     if not 2 <= sources <= len(ascii_lowercase):
         raise UserError(f"a clique of {sources} sources cannot be made", hint="2 to 26 sources")
     pairs = list(combinations(range(sources), 2))
-    done = Generated()
+    done = Generated(folder)
     for source in range(sources):
         name = ascii_lowercase[source]
         rng = rng_for(shape.seed, f"clique {name}")
@@ -160,39 +199,14 @@ def clique(
         columns = {
             f"x{i + 1}": keys(rng, len(times), domain, shape.skew) for i, pair in enumerate(pairs) if source in pair
         }
-        order = arrival_order(rng_for(shape.seed, f"clique {name} order"), times, shape)
-        _write_stream(done, folder, name, {**columns, "ts": _times(times)}, order, shape)
+        done.write_stream(name, {**columns, "ts": _times(times)}, times, shape, seed_name=f"clique {name}")
     return done
 
 
-def orders(
-    folder: str,
-    shape: GeneratorShape | None = None,
-    *,
-    concurrent: int = 1_000,
-    quotes: int = 3,
-    local: float = 0.5,
-    cancelled: float = 0.2,
-    rejected: float = 0.05,
-    broken: float = 0.0,
-    checking: int = 0,
-    handling: int = 0,
-    values: int = 400,
-) -> Generated:
-    """Events of online orders, many traces interleaved; `workflow.order_events` says what the shares mean."""
+def orders(folder: str, shape: GeneratorShape | None = None, *, values: int = 400, **traces: Any) -> Generated:
+    """Events of online orders, many traces interleaved; `traces` are fields of `OrderTraces`."""
     shape = shape or GeneratorShape()
-    trace, kind, times = order_events(
-        rng_for(shape.seed, "orders"),
-        shape,
-        concurrent=concurrent,
-        quotes=quotes,
-        local=local,
-        cancelled=cancelled,
-        rejected=rejected,
-        broken=broken,
-        checking=checking,
-        handling=handling,
-    )
+    trace, kind, times = order_events(rng_for(shape.seed, "orders"), shape, OrderTraces(**traces))
     rng = rng_for(shape.seed, "order values")
     columns = {
         "trace_id": trace,
@@ -204,10 +218,8 @@ def orders(
         "region": texts(keys(rng, len(times), values, shape.skew), "region_"),
         "ts": _times(times),
     }
-    done = Generated()
-    _write_stream(
-        done, folder, "orders", columns, arrival_order(rng_for(shape.seed, "orders order"), times, shape), shape
-    )
+    done = Generated(folder)
+    done.write_stream("orders", columns, times, shape)
     return done
 
 
@@ -223,67 +235,17 @@ def nexmark(
     """The streams person, auction and bid of NEXMark, and the table `side` that q13 joins. `rate` is that of all three
     together."""
     shape = shape or GeneratorShape()
-    done = Generated()
+    done = Generated(folder)
     for name, columns in events(shape, hot_bids=hot_bids, extra=extra, open_seconds=open_seconds).items():
         times = columns["ts"]
         assert isinstance(times, np.ndarray)
         few = replace(shape, rate=max(len(times), 1) / shape.seconds)
         made = {n: _times(c) if n in ("ts", "expires") and isinstance(c, np.ndarray) else c for n, c in columns.items()}
-        _write_stream(
-            done, folder, name, made, arrival_order(rng_for(shape.seed, f"nexmark {name} order"), times, few), shape
-        )
+        done.write_stream(name, made, times, few, seed_name=f"nexmark {name}")
     number = np.arange(side_rows)
-    _write_table(done, folder, "side", {"key": number, "value": texts(number, "value ")})
+    done.write_table("side", {"key": number, "value": texts(number, "value ")})
     return done
 
 
 def _times(micros: np.ndarray) -> pa.Array:
     return pa.array(micros.astype(np.int64)).view(pa.timestamp("us"))
-
-
-def _write_stream(
-    done: Generated, folder: str, name: str, columns: dict[str, object], order: np.ndarray, shape: GeneratorShape
-) -> None:
-    table = pa.table(columns)
-    if not np.array_equal(order, np.arange(len(order))):
-        table = table.take(pa.array(order))
-    path = os.path.join(folder, name)
-    # Files of an earlier run with more of them would be read along with the new ones.
-    os.makedirs(path, exist_ok=True)
-    for earlier in glob.glob(os.path.join(glob.escape(path), "part-*.parquet")):
-        os.remove(earlier)
-    borders = np.linspace(0, table.num_rows, shape.files + 1).astype(np.int64).tolist()
-    for part in range(shape.files):
-        rows = table.slice(borders[part], borders[part + 1] - borders[part])
-        pq.write_table(rows, os.path.join(path, f"part-{part:05d}.parquet"), row_group_size=131_072)
-    lateness = f"{shape.disorder:g} seconds"
-    options = f"format = 'parquet', path = '{_quoted(path)}', time = 'ts', lateness = '{lateness}'"
-    _note(done, name, path, table, f"CREATE STREAM {name} ({_declared(table.schema)})\n  WITH ({options});")
-
-
-def _write_table(done: Generated, folder: str, name: str, columns: dict[str, object]) -> None:
-    table = pa.table(columns)
-    path = os.path.join(folder, f"{name}.parquet")
-    os.makedirs(folder, exist_ok=True)
-    pq.write_table(table, path)
-    _note(
-        done,
-        name,
-        path,
-        table,
-        f"CREATE TABLE {name} ({_declared(table.schema)})\n  WITH (format = 'parquet', path = '{_quoted(path)}');",
-    )
-
-
-def _note(done: Generated, name: str, path: str, table: pa.Table, statement: str) -> None:
-    done.paths[name] = path
-    done.rows[name] = table.num_rows
-    done.statements.append(statement)
-
-
-def _declared(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {_SQL[f.type]}" for f in schema)
-
-
-def _quoted(path: str) -> str:
-    return path.replace("'", "''")

@@ -1,9 +1,10 @@
 """The streams of NEXMark: persons, auctions and bids of an online auction, in the usual proportions.
 
 Answer   `events` gives the columns of the three streams. Of 50 events one is a person, three are auctions and 46 are
-         bids; the event times of all three together are even. Half of the bids go to the newest hot auction, most
-         bidders and sellers are hot ones too; every hundredth auction and person is hot.
-Limits   Whole columns in memory. Names, texts and prices are drawn; nothing but their shapes is that of another
+         bids; the event times of all three together are even. Every hundredth auction and person is hot. Half of the
+         bids go to the newest hot auction, and most bidders and sellers are hot persons.
+State    None: the seed of the shape decides everything.
+Limits   Whole columns in memory. Names, texts and prices are random; only their distributions follow the NEXMark
          generator.
 """
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from eddyline.connectors.generators.draws import GeneratorShape, event_times, rng_for, texts
 
-#: Of 50 events so many are of each kind: those of the NEXMark generator.
+#: Persons, auctions and bids of 50 events, as in the NEXMark generator.
 PERSONS, AUCTIONS, BIDS = 1, 3, 46
 TOGETHER = PERSONS + AUCTIONS + BIDS
 #: The first person and the first auction.
@@ -22,17 +23,8 @@ FIRST = 1000
 _HOT = 100
 _STATES = ("az", "ca", "id", "or", "wa", "wy")
 _CITIES = (
-    "phoenix",
-    "los angeles",
-    "san francisco",
-    "boise",
-    "portland",
-    "bend",
-    "redmond",
-    "seattle",
-    "kent",
-    "cheyenne",
-)
+    "phoenix", "los angeles", "san francisco", "boise", "portland", "bend", "redmond", "seattle", "kent", "cheyenne",
+)  # fmt: skip
 _CHANNELS = ("google", "facebook", "baidu", "apple")
 Columns = dict[str, object]
 
@@ -45,7 +37,7 @@ def events(
     Args:
         shape: rate and length of all three streams together.
         hot_bids: the share of bids on hot auctions.
-        extra: the length of filling texts.
+        extra: the length of the texts that fill rows.
         open_seconds: how long an auction is open, on average.
     """
     number = np.arange(shape.count)
@@ -128,7 +120,7 @@ def _bids(
 
 
 def _lately(rng: np.random.Generator, so_far: np.ndarray, most: int) -> np.ndarray:
-    """One of the newest `most` of those that there are, counted from 0."""
+    """Per event one of the newest `most` of the `so_far` persons or auctions; the first has the number 0."""
     here = np.maximum(so_far, 1)
     return here - 1 - (rng.random(len(here)) * np.minimum(here, most)).astype(np.int64)
 
@@ -138,7 +130,7 @@ def _drawn(rng: np.random.Generator, values: tuple[str, ...], count: int) -> pa.
 
 
 def _filling(rng: np.random.Generator, count: int, length: int) -> pa.Array:
-    """Texts of about the length, of a thousand different ones."""
+    """A thousand different texts of a length, in random order."""
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     some = ["".join(row) for row in letters[rng.integers(0, 26, (1_000, max(length, 1)))]] if length else [""]
     return pa.array(some, pa.string()).take(pa.array(rng.integers(0, len(some), count)))

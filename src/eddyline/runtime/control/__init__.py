@@ -1,1 +1,1 @@
-"""Control of a running job: statements, records in files, answers to requests."""
+"""Control of a running job: statements, control records in files, and the files that answer requests to templates."""

@@ -1,18 +1,20 @@
 """Control of a running job through files below its checkpoint: queries are added and dropped without a restart.
 
-Answer   `ControlFolder` keeps these things. `catalog.sql` is what the job was started with; the job writes it, so that
-         a new query can be bound before it is sent. `control/parts.json` says which part of it creates which query: a
-         process that asks binds only those that it asks about. `control/<number>.json` are records (add these
-         statements, drop these names, answer these requests, give a query other triggers), each written whole by the
-         process that asks. `control/folded.json` is what the records below a number have done
-         together: the job writes it and removes them; those that it does not take go to `control/refused`.
-         `control/state.json` is what became of the queries; the job writes it. `control/answers` has the answers to
-         requests (`answers.py`). `apply_record` carries one record out on a `Job`, wholly or not at all; `planned_job`
-         is the job as all records written so far will leave it.
-State    Files only. Which records have been carried out, and what they did, is the driver's to remember, in its
-         checkpoint.
-Limits   Streams and tables cannot be added to a running job, nor sinks FOR ALL. Nothing here knows a driver. Writers
-         and the job lock the folder for each change, with a lock that dies with its process.
+Answer   `ControlFolder` reads and writes the files. `apply_record` carries one record out on a `Job`, wholly or not at
+         all. `planned_job` gives the job as all records written so far will leave it.
+State    Files only; the driver keeps in its checkpoint which records it has carried out.
+
+             file                    written by   content
+             catalog.sql             job          the statements that declare the job at its start
+             control/parts.json      job          where each query stands in catalog.sql: a process binds only those it needs
+             control/<number>.json   processes    one record: add, drop, set (other triggers) or request
+             control/folded.json     job          the effect of all records below a number, which the job has removed
+             control/refused/        job          the records that the job refused
+             control/state.json      job          the state of each query
+             control/answers/        job          answers to requests (`request_answers.py`)
+
+Limits   A running job takes no further streams and tables, and no sinks FOR ALL. Writers and the job lock the folder for
+         each change; the lock ends with its process.
 Reading  docs/operators/sharing.md
 """
 
@@ -54,7 +56,7 @@ FOLDER = "control"
 STATE = "state.json"
 FOLDED = "folded.json"
 PARTS = "parts.json"
-#: After this number of records they are folded together.
+#: The job folds its records together when there are so many.
 FOLD_RECORDS = 64
 
 
@@ -64,28 +66,25 @@ class ControlFolder:
         self.folder = os.path.join(checkpoint, FOLDER)
         self.refused = RefusedRecords(self.folder)
 
-    # -- what the job is
+    # -- the job at its start
 
     @property
     def exists(self) -> bool:
         return os.path.exists(os.path.join(self.checkpoint, CATALOG))
 
-    def write_catalog(self, said: CatalogText) -> None:
+    def write_catalog(self, catalog: CatalogText) -> None:
         make_folder(self.folder)
-        write_whole(os.path.join(self.checkpoint, CATALOG), said.text)
-        write_sealed(
-            os.path.join(self.folder, PARTS),
-            {"of": checksum(said.text.encode()), "queries": said.queries},
-            synced=False,
-        )
+        write_whole(os.path.join(self.checkpoint, CATALOG), catalog.text)
+        parts = {"of": checksum(catalog.text.encode()), "queries": catalog.queries}
+        write_sealed(os.path.join(self.folder, PARTS), parts, synced=False)
 
     def parts(self, text: str) -> list[tuple[str, int, int]]:
-        """The name of each query in the text of the catalog, and where its statement stands; none where that is not
-        known."""
+        """The name of each query in the text of the catalog, and where its statement begins and ends; empty if the file
+        is missing, damaged or that of another text."""
         try:
             found = read_sealed(os.path.join(self.folder, PARTS), "the places of queries in the catalog")
         except (OSError, CheckpointProblem):
-            # Every start writes it anew, and the text alone says all.
+            # The text can be bound without it, and every start of the job writes it anew.
             return []
         if not isinstance(found, dict) or found.get("of") != checksum(text.encode()):
             return []
@@ -96,10 +95,8 @@ class ControlFolder:
             with open(os.path.join(self.checkpoint, CATALOG), encoding="utf-8") as file:
                 return file.read()
         except OSError:
-            message = f"there is no job in {self.checkpoint}"
-            raise UserError(
-                message, hint="--job takes the folder that the job was started with: run … --checkpoint DIR"
-            ) from None
+            hint = "--job takes the folder that the job was started with: run … --checkpoint DIR"
+            raise UserError(f"there is no job in {self.checkpoint}", hint=hint) from None
 
     # -- records
 
@@ -110,12 +107,11 @@ class ControlFolder:
         write_whole(hidden, json.dumps(record), synced=False)
         try:
             with self._locked():
-                number = max(
-                    [self.folded()[0], self.state()["applied"], *(n + 1 for n in record_numbers(self.folder)[-1:])]
-                )
+                written = [number + 1 for number in record_numbers(self.folder)[-1:]]
+                number = max([self.folded()[0], self.state()["applied"], *written])
                 while True:
                     try:
-                        # A link appears whole or not at all, and never over another record.
+                        # `link` creates the whole record at once, and fails if another process has taken the number.
                         os.link(hidden, self._path(number))
                         sync_folder(self.folder)
                         return number
@@ -125,23 +121,23 @@ class ControlFolder:
             os.remove(hidden)
 
     def has(self, number: int) -> bool:
-        """Whether there is a record of this number: what a driver asks between two epochs."""
+        """Whether there is a record of this number; drivers call this between two epochs."""
         return os.path.lexists(self._path(number))
 
     def waiting(self, first: int) -> list[int]:
-        """The numbers of the records from a number on; one that was removed by hand leaves a gap."""
+        """The numbers of the records from a number on; a record that a user removed leaves a gap."""
         return [number for number in record_numbers(self.folder) if number >= first]
 
     def read(self, number: int) -> Record:
         """A record.
 
         Raises:
-            Malformed: the file is none.
+            Malformed: the file is not a record.
         """
         return read_record(self._path(number))
 
     def records(self, first: int) -> Iterator[Record]:
-        """The records from a number on, oldest first, without files that are none."""
+        """The records from a number on, oldest first; files that are malformed are left out."""
         for number in self.waiting(first):
             with contextlib.suppress(Malformed):
                 yield self.read(number)
@@ -158,13 +154,13 @@ class ControlFolder:
         finally:
             os.close(file)
 
-    # -- what they did together
+    # -- the effect of records together
 
     def fold(self, applied: int, fold: Fold, refused: Mapping[str, str]) -> None:
-        """Write down what the records below a number did, and remove them; the checkpoint knows it by now.
+        """Write the effect of the records below a number, and remove them. The checkpoint has the effect already.
 
         Args:
-            refused: the records that were not taken, with the reason.
+            refused: the records that the job refused, with the reason.
         """
         path = os.path.join(self.folder, FOLDED)
         if applied == 0 and fold == Fold() and not os.path.exists(path):
@@ -186,7 +182,7 @@ class ControlFolder:
         self.refused.set_aside(number, refused)
 
     def folded(self) -> tuple[int, Fold]:
-        """The number below which records are folded, and what they did."""
+        """The number below which records are folded, and their effect."""
         try:
             hint = "start the job once more: it writes the file again"
             found = read_sealed(os.path.join(self.folder, FOLDED), "what control records have done so far", hint)
@@ -194,7 +190,7 @@ class ControlFolder:
             return 0, Fold()
         return int(found["applied"]), Fold.of(found)
 
-    # -- what became of it
+    # -- the state of queries
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         make_folder(self.folder)
@@ -206,13 +202,14 @@ class ControlFolder:
         return os.path.join(self.folder, STATE)
 
     def state(self) -> dict[str, Any]:
-        """What the job wrote last: `applied` records, `queries` with state, start and stop, `refused` records."""
+        """What the job wrote last: the number of `applied` records, `queries` with state, start and stop, `refused`
+        records."""
         unknown: dict[str, Any] = {"applied": 0, "queries": [], "refused": {}}
         try:
             with open(self.state_path, encoding="utf-8") as file:
                 found = json.load(file)
         except (OSError, ValueError, RecursionError):
-            # The job writes it anew with its next change.
+            # The job writes the file anew with its next change.
             return unknown
         return found if isinstance(found, dict) and unknown.keys() <= found.keys() else unknown
 
@@ -221,18 +218,18 @@ class ControlFolder:
 class Change:
     """What a record did to a job."""
 
-    #: Queries, those that make a derived stream too.
+    #: Added queries, and the queries that make added derived streams.
     added: tuple[BoundQuery, ...] = ()
-    #: Dropped queries, each with the sinks that it had; what reads a derived stream before what makes it.
+    #: Dropped queries, each with the sinks that it had. A query over a derived stream stands before the makers of it.
     dropped: tuple[tuple[BoundQuery, tuple[DeclaredSink, ...]], ...] = ()
-    #: What CREATE PUNCTUATION says.
+    #: The punctuations of CREATE PUNCTUATION.
     promised: tuple[DerivedPunctuation, ...] = ()
-    #: A query with other triggers.
+    #: A query, and the settings of its triggers that change.
     triggers: tuple[str, Mapping[str, str]] | None = None
 
     @property
     def names(self) -> list[str]:
-        """What was added or dropped, as statements name it: queries, and derived streams."""
+        """The names of added or dropped queries and derived streams, as statements use them."""
         queries = [*self.added, *(query for query, _ in self.dropped)]
         return list(dict.fromkeys(query.name if query.feeds is None else query.feeds.name for query in queries))
 
@@ -251,9 +248,7 @@ def apply_record(job: Job, record: Record) -> Change:
     promised: list[DerivedPunctuation] = []
     try:
         for statement in parse_script(record["sql"]):
-            if isinstance(statement, CreateSink) and (
-                statement.query is None or statement.query.lower() not in _names(added)
-            ):
+            if isinstance(statement, CreateSink) and (statement.query or "").lower() not in _names(added):
                 raise Unsupported(
                     "a running job takes sinks only with the query that they are for",
                     hint="CREATE SINK s FOR q after CREATE QUERY q in the same file",
@@ -275,13 +270,11 @@ def apply_record(job: Job, record: Record) -> Change:
                 promised.append(made)
         if not added and not promised:
             raise UserError("there is no query to add", hint="CREATE QUERY name AS SELECT …")
-    except RecursionError as problem:
+    except BaseException as problem:
         undo(job, added, promised)
-        raise UserError(
-            "the statements are nested too deeply", hint="write the expression with fewer parentheses"
-        ) from problem
-    except BaseException:
-        undo(job, added, promised)
+        if isinstance(problem, RecursionError):
+            hint = "write the expression with fewer parentheses"
+            raise UserError("the statements are nested too deeply", hint=hint) from problem
         raise
     finally:
         # SET in a record is for the queries of that record.
@@ -290,7 +283,7 @@ def apply_record(job: Job, record: Record) -> Change:
 
 
 def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[DerivedPunctuation] = ()) -> None:
-    """Take queries of an add record out again, and their sinks with them; and what it said of streams."""
+    """Remove the queries and punctuations of an add record from a job again; sinks go with their query."""
     for query in reversed(list(added)):
         if query.feeds is None:
             job.catalog.drop("query", query.name)
@@ -301,7 +294,7 @@ def undo(job: Job, added: Iterable[BoundQuery], promised: Iterable[DerivedPunctu
 
 
 def _drop(job: Job, names: Iterable[str]) -> list[tuple[BoundQuery, tuple[DeclaredSink, ...]]]:
-    """Take queries and derived streams out of a job; an error leaves it as it was."""
+    """Remove queries and derived streams from a job; an error leaves the job as it was."""
     catalog, known = job.catalog, {name.lower(): name for name in job.catalog.queries}
     streams = {name.lower(): name for name in catalog.makers if name.lower() not in known}
     wanted = dict.fromkeys(streams.get(name.lower()) or catalog.query(name).name for name in names)
@@ -313,7 +306,7 @@ def _drop(job: Job, names: Iterable[str]) -> list[tuple[BoundQuery, tuple[Declar
         catalog.drop("query", query.name)
     taken: list[tuple[Stream, tuple[BoundQuery, ...]]] = []
     try:
-        # What reads another stream of the record was created after it.
+        # The newest stream first: it may read the others.
         for name in sorted(made, key=lambda name: -catalog.streams[name].position):
             makers = catalog.makers[name]
             stream = catalog.drop("stream", name)
@@ -333,12 +326,13 @@ def _drop(job: Job, names: Iterable[str]) -> list[tuple[BoundQuery, tuple[Declar
 
 
 def replay(job: Job, records: Iterable[Record]) -> list[Change]:
-    """Carry records out that were written before; one that the job refused is refused again and changes nothing."""
+    """Carry out records that the job may have carried out already. A record that the job refused fails here, too, and
+    changes nothing."""
     changes = []
     for record in records:
         try:
             changes.append(apply_record(job, record))
-        except Exception:  # whatever is wrong with it: a record never ends a job
+        except Exception:  # no error of a record ends a job
             continue
     return changes
 
@@ -356,7 +350,7 @@ def planned_job(folder: ControlFolder) -> Job:
 
 
 def _started_with(folder: ControlFolder) -> Job:
-    """The job of the catalog; its queries are bound when they are asked for."""
+    """The job of the catalog. Each query is bound when it is first read."""
     text = folder.catalog()
     parts = folder.parts(text)
     if not parts:
@@ -370,7 +364,7 @@ def _started_with(folder: ControlFolder) -> Job:
 
 
 def refusal(problem: Exception) -> str:
-    """Why a record is not taken, in one text: what is wrong with it, or what went wrong with it."""
+    """The reason why the job refuses a record, for a user to read."""
     return str(problem) if isinstance(problem, EddylineError | Malformed) else f"{type(problem).__name__}: {problem}"
 
 

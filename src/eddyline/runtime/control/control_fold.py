@@ -1,11 +1,10 @@
-"""What all control records of a job together have done: ten thousand of them fold into the queries that are left.
+"""The effect of all control records of a job together: as large as the queries that are left, not as the records.
 
-Answer   `Fold` keeps, in the order of coming, the queries that records have added (with their sinks) and the names of
-         the job's own queries that records have dropped. `taken` folds one more change in; `apply` does to the job of
-         the file what all the records did.
-State    Plain JSON: part of the checkpoint, and of `control/folded.json`, from which `eddyline query` knows the job
-         without the records.
-Limits   A query that has been dropped is kept while it still has results to give (`leaving`), then `forget` lets it go.
+Answer   `Fold` keeps, in the order of the records, the queries that records have added (with their sinks) and the names of
+         queries of the job file that records have dropped. `add` and `drop` note one more change. `apply` does to the
+         job of the file what all the records did.
+State    Plain JSON: part of the checkpoint, and of `control/folded.json`, which `eddyline query` reads.
+Limits   A dropped query is kept in `leaving` while it still has results to deliver; then `forget` removes it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from eddyline.settings import Settings
 class Fold:
     #: Query -> the statements that create it and its own sinks.
     added: dict[str, list[str]] = field(default_factory=dict)
-    #: The same for added queries that have been dropped and still have results to give.
+    #: The same for added queries that have been dropped and still have results to deliver.
     leaving: dict[str, list[str]] = field(default_factory=dict)
     #: Queries of the job's file that have been dropped.
     dropped: list[str] = field(default_factory=list)
@@ -35,16 +34,15 @@ class Fold:
 
     @staticmethod
     def of(found: Mapping[str, Any]) -> Fold:
-        return Fold(
-            dict(found["added"]), dict(found["leaving"]), list(found["dropped"]), dict(found.get("promised", {}))
-        )
+        added, leaving, promised = dict(found["added"]), dict(found["leaving"]), dict(found.get("promised", {}))
+        return Fold(added, leaving, list(found["dropped"]), promised)
 
     def as_json(self) -> dict[str, Any]:
         return {"added": self.added, "leaving": self.leaving, "dropped": self.dropped, "promised": self.promised}
 
     def add(self, query: BoundQuery, sinks: Iterable[DeclaredSink]) -> None:
         if not is_first(query):
-            # The statement of the first maker creates all.
+            # The statement of the first maker creates all makers of a stream.
             return
         self.leaving.pop(query.name, None)
         self.added[query.name] = statements(query, sinks)
@@ -59,31 +57,31 @@ class Fold:
             self.dropped.append(name)
 
     def forget(self, kept: Iterable[str]) -> None:
-        """Let go of dropped queries that have given their last result."""
+        """Remove all dropped queries but the `kept` ones: the others have delivered their last result."""
         if self.leaving:
             left = set(kept)
-            self.leaving = {name: said for name, said in self.leaving.items() if name in left}
+            self.leaving = {name: texts for name, texts in self.leaving.items() if name in left}
 
     def apply(self, job: Job) -> dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]]:
         """Change the job of the file into the one that the records made of it.
 
         Returns:
-            every query that has been dropped, with the sinks that it had: it may still have results to give.
+            every dropped query with the sinks that it had: it may still have results to deliver.
         """
         gone: dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]] = {}
         for promise in self.promised.values():
             self._create(job, [promise])
         for name in self.dropped:
             _take_out(job, name, gone)
-        # Streams stay until the queries that read them are out again; what reads an added stream is tried once more
-        # after that.
-        streams = [name for name, said in reversed(self.leaving.items()) if said[0].startswith("CREATE STREAM")]
+        # Derived streams are created first and dropped last: dropped queries may read them. A dropped query that reads
+        # an added stream cannot be created before that stream, so it is tried a second time.
+        streams = [name for name, texts in reversed(self.leaving.items()) if texts[0].startswith("CREATE STREAM")]
         for name in streams:
             self._create(job, self.leaving[name])
         others = [name for name in self.leaving if name not in streams]
         again = [name for name in others if not self._pass_through(job, name, gone)]
-        for said in self.added.values():
-            self._create(job, said)
+        for texts in self.added.values():
+            self._create(job, texts)
         for name in again:
             self._pass_through(job, name, gone)
         for name in reversed(streams):
@@ -91,30 +89,31 @@ class Fold:
         return gone
 
     def plan(self, job: Job) -> None:
-        """Like `apply`, for a process that asks about few queries: those that records have added are bound when they
-        are asked for."""
+        """Like `apply`, for a process that reads few queries: each query that a record added is bound when it is first
+        read."""
         for promise in self.promised.values():
             self._create(job, [promise])
         job.catalog.forget_queries(self.dropped)
         for name in self.dropped:
             _take_out(job, name, {})
-        for name, said in self.added.items():
-            if said[0].startswith("CREATE QUERY"):
-                job.defer(name, said[0], certain=False)
-                said = said[1:]
-            self._create(job, said)
+        for name, texts in self.added.items():
+            if texts[0].startswith("CREATE QUERY"):
+                job.defer(name, texts[0], certain=False)
+                texts = texts[1:]
+            self._create(job, texts)
 
     def _pass_through(self, job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[DeclaredSink, ...]]]) -> bool:
-        """Create a query that has been dropped and take it out again; whether that worked."""
+        """Create a dropped query and drop it again; returns whether it could be created."""
         created = self._create(job, self.leaving[name])
         _take_out(job, name, gone)
         return created
 
-    def _create(self, job: Job, said: Iterable[str]) -> bool:
-        """A query that the edited file has under the same name, or whose stream it no longer has, is the file's."""
+    def _create(self, job: Job, texts: Iterable[str]) -> bool:
+        """Apply statements; returns False if one fails. A user may have edited the job file: it may now have a query of
+        the same name, or may no longer have the stream."""
         settings, job.settings = job.settings, Settings()
         try:
-            for text in said:
+            for text in texts:
                 job.apply(parse_script(text)[0])
         except EddylineError:
             return False
@@ -124,7 +123,7 @@ class Fold:
 
 
 def is_first(query: BoundQuery) -> bool:
-    """Whether a query is the first, or only, one that its statement creates."""
+    """Whether a query is the first one that its statement creates."""
     return query.feeds is None or query.feeds.makers[0] == query.name
 
 
@@ -136,11 +135,11 @@ def _take_out(job: Job, name: str, gone: dict[str, tuple[BoundQuery, tuple[Decla
     for stream, makers in list(job.catalog.makers.items()):
         if makers[0].name == name:
             with suppress(EddylineError):
-                # A query of the edited file may read it.
+                # A query of the edited file may read the stream; it stays then.
                 job.catalog.drop("stream", stream)
                 gone |= {maker.name: (maker, ()) for maker in makers}
 
 
 def statements(query: BoundQuery, sinks: Iterable[DeclaredSink]) -> list[str]:
-    """What creates a query and the sinks that it does not share."""
+    """The statements that create a query and those of its sinks that no other query shares."""
     return [created_by(query), *(sink_text(sink) for sink in sinks if sink.query is not None)]

@@ -1,11 +1,11 @@
-"""One control record: a file that any process may have written, read with suspicion.
+"""One control record: a file that any process may have written, checked before it is used.
 
 Answer   `read_record` gives the record of a file, or raises `Malformed` with the reason: no regular file, too large, no
-         JSON, nested too deeply, other fields or types than a record has. `RefusedRecords` sets files aside that a job
-         does not take, each with a small JSON file beside it that says why.
+         JSON, nested too deeply, other fields or types than a record has. `RefusedRecords` moves records that the job
+         refuses to a folder of their own and writes the reason beside each.
 State    `control/refused/<number>.json` and `control/refused/<number>.reason.json`.
-Limits   At most `KEPT` refused records are kept, the newest; of one that is too large only its beginning. A record that
-         is a link, a folder or a FIFO is never followed or opened for reading.
+Limits   The newest `KEPT` refused records are kept; of a record that is too large only its beginning. A link is not
+         followed, and a folder or a FIFO is not read.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from eddyline.state.whole_file import write_whole
 
 Record = dict[str, Any]
 
-#: A record holds statements: a larger one is none.
+#: Bytes of a record; a larger file is refused.
 LARGEST_RECORD = 16 << 20
-#: How many refused records stay, and how much of one that is too large.
+#: How many refused records are kept, and how many bytes of one that is too large.
 KEPT = 1_000
 _EXCERPT = 64 << 10
 
@@ -41,19 +41,19 @@ def add_record(sql: str) -> Record:
 
 
 def drop_record(names: Iterable[str], by: str | None = None) -> Record:
-    """`by` names the side that drops; without it the record comes from outside of the job."""
+    """`by` names the part of the job that drops the queries; without it another process does."""
     record = {"op": "drop", "queries": list(names)}
     return record if by is None else {**record, "by": by}
 
 
 def set_record(query: str, given: Mapping[str, str]) -> Record:
-    """Other triggers for a query that runs."""
+    """A record that gives a running query other triggers."""
     return {"op": "set", "query": query, "settings": dict(given)}
 
 
 def request_record(token: str, requests: Iterable[str], as_of: str | None = None, until: float | None = None) -> Record:
-    """Requests to templates. The answer is a file named like the token; after `until`, a wall-clock time, no process
-    waits for it."""
+    """A record of requests to templates. The file of the answer has the name of the token. After `until`, a wall-clock
+    time, no process waits for the answer."""
     return {"op": "request", "token": token, "requests": list(requests), "as_of": as_of, "until": until}
 
 
@@ -62,7 +62,7 @@ def record_name(number: int) -> str:
 
 
 def record_numbers(folder: str) -> list[int]:
-    """The numbers of all files in a folder that have the name of a record, in order."""
+    """The numbers of all files of a folder whose name is that of a record, in order."""
     try:
         return sorted(int(found[1]) for name in os.listdir(folder) if (found := _NAME.fullmatch(name)))
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def read_record(path: str) -> Record:
 
 
 def _content(path: str) -> bytes:
-    # Without O_NONBLOCK a FIFO would wait for a writer; a link may lead anywhere.
+    # O_NONBLOCK: opening a FIFO would wait for a writer. O_NOFOLLOW: a link may lead to any file.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         status = os.fstat(file)
@@ -131,7 +131,7 @@ def _checked(found: object) -> Record:
 
 def _checked_request(found: Record) -> Record:
     token, texts, as_of, until = (found.get(name) for name in ("token", "requests", "as_of", "until"))
-    # The token names a file.
+    # The token becomes the name of a file.
     if not isinstance(token, str) or not re.fullmatch(r"[0-9a-f]{32}", token):
         raise Malformed('"token" of a request has 32 hexadecimal digits')
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -142,7 +142,7 @@ def _checked_request(found: Record) -> Record:
 
 
 class RefusedRecords:
-    """Records that a job does not take, and why."""
+    """The folder of the records that a job refuses, each with the reason."""
 
     def __init__(self, control: str, kept: int = KEPT) -> None:
         self.control = control
@@ -150,16 +150,12 @@ class RefusedRecords:
         self.folder = os.path.join(control, "refused")
 
     def set_aside(self, number: int, reason: str) -> None:
-        """Move a record out of the way; one that cannot be moved stays where it is, the job has passed it."""
+        """Move a record to the folder. A record that cannot be moved stays: the job does not read it again."""
         source, target = os.path.join(self.control, record_name(number)), os.path.join(self.folder, record_name(number))
         with contextlib.suppress(OSError):
             os.makedirs(self.folder, 0o700, exist_ok=True)
-            why = {"record": number, "reason": reason}
-            write_whole(
-                os.path.join(self.folder, f"{number:012d}.reason.json"),
-                json.dumps(why, ensure_ascii=False) + "\n",
-                synced=False,
-            )
+            text = json.dumps({"record": number, "reason": reason}, ensure_ascii=False)
+            write_whole(os.path.join(self.folder, f"{number:012d}.reason.json"), f"{text}\n", synced=False)
         with contextlib.suppress(OSError):
             _remove(target)
             beginning = _beginning(source)
@@ -170,7 +166,7 @@ class RefusedRecords:
                 os.unlink(source)
 
     def forget_oldest(self) -> None:
-        """Keep the newest refused records."""
+        """Remove all but the newest `kept` records."""
         for number in record_numbers(self.folder)[: -self.kept]:
             for name in (record_name(number), f"{number:012d}.reason.json"):
                 with contextlib.suppress(OSError):
@@ -178,7 +174,7 @@ class RefusedRecords:
 
 
 def _beginning(path: str) -> bytes | None:
-    """The beginning of a regular file that is too large to be kept; None: it is kept as it is."""
+    """The beginning of a regular file that is too large to be kept whole; None: the file is kept whole."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_size <= LARGEST_RECORD:
         return None

@@ -1,13 +1,15 @@
-"""What a statement does to a running job.
+"""What a statement does to a job that may already run.
 
-Answer   `Statements.execute` applies each statement of a script to the `Job` and passes what it made to the `Runner`:
-         streams and tables are declared, queries and templates registered, dropped entries forgotten.
+Answer   `Statements.execute` applies each statement of a script to the `Job` and passes the new entry to the `Runner`. The
+         runner declares streams and tables, registers queries and templates, and forgets dropped entries.
 State    The queries under EXPLAIN ANALYZE, and the warnings so far.
-Limits   If the runner refuses an entry, the entry leaves the catalog again, so that the job stays as it was.
+Limits   If the runner refuses an entry, `Statements` removes it from the catalog again: the job stays as it was.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from eddyline.errors import UserError
@@ -36,11 +38,11 @@ class Statements:
     def __init__(self, job: Job, runner: Runner) -> None:
         self.job = job
         self.runner = runner
-        #: Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run.
+        #: Queries under EXPLAIN ANALYZE: `Session.analysis` has the text of each after the run.
         self.analyzed: list[str] = []
-        #: What is worth knowing about the queries: references whose store grows for ever, options under their old
-        #: names.
+        #: For example references whose store grows for ever, and options under their old names.
         self.warnings: list[str] = []
+        #: Options whose old name has a warning already.
         self._reminded: set[str] = set()
 
     def execute(self, text: str) -> list[str]:
@@ -85,19 +87,25 @@ class Statements:
                 return self.runner.explain(applied.query)
         return None
 
+    @contextmanager
+    def _dropped_if_refused(self, kind: str, name: str) -> Iterator[None]:
+        """Remove an entry from the catalog again if the block raises a `UserError`."""
+        try:
+            yield
+        except UserError:
+            self.job.catalog.drop(kind, name)
+            raise
+
     def register(self, query: BoundQuery) -> None:
         """Check a query and register it with the runner."""
-        try:
+        with self._dropped_if_refused("query", query.name):
             check(query, self._sources)
             self.runner.register(query)
-        except UserError:
-            self.job.catalog.drop("query", query.name)
-            raise
         self.warnings += notices(query, self._sources)
         self._remind(query.settings)
 
     def _remind(self, settings: Settings) -> None:
-        """Say once of each option for experiments that its name has a prefix now."""
+        """Warn once of each option for experiments that a statement names without the prefix."""
         for name in sorted(settings.unprefixed - self._reminded):
             self._reminded.add(name)
             self.warnings.append(f"{name} = {getattr(settings, name)} is for experiments; write {EXPERIMENT}{name}")
@@ -105,17 +113,18 @@ class Statements:
     def _derive(self, derived: DerivedStream) -> None:
         """Register the queries that make a stream."""
         begun: list[str] = []
-        try:
-            for maker in derived.makers:
-                check(maker, self._sources)
-                self.runner.register(maker)
-                begun.append(maker.name)
-        except UserError:
-            self.job.catalog.drop("stream", derived.stream.name)
-            for name in reversed(begun):
-                self.runner.drop(name)
-            raise
-        self.warnings += [line for maker in derived.makers for line in notices(maker, self._sources)]
+        with self._dropped_if_refused("stream", derived.stream.name):
+            try:
+                for maker in derived.makers:
+                    check(maker, self._sources)
+                    self.runner.register(maker)
+                    begun.append(maker.name)
+            except UserError:
+                for name in reversed(begun):
+                    self.runner.drop(name)
+                raise
+        for maker in derived.makers:
+            self.warnings += notices(maker, self._sources)
         for maker in derived.makers:
             self._remind(maker.settings)
 
@@ -125,23 +134,20 @@ class Statements:
 
     def register_request_unit(self, query: BoundQuery) -> None:
         """Register a template or the answers of a stream of requests with the runner."""
-        try:
+        with self._dropped_if_refused("template" if isinstance(query, BoundTemplate) else "requests", query.name):
             self.runner.register(query)
-        except UserError:
-            self.job.catalog.drop("template" if isinstance(query, BoundTemplate) else "requests", query.name)
-            raise
         self._remind(query.settings)
 
     def _analyzed(self, query: BoundQuery) -> str:
-        """The name of a query to be analysed; a bare SELECT is registered to have one."""
+        """The name of a query under EXPLAIN ANALYZE; a SELECT without CREATE QUERY is registered first."""
         if query.name not in self.job.catalog.queries:
             self.job.catalog.add(query)
             self.register(query)
         return query.name
 
     def _constrain(self, found: ConstraintSet) -> None:
-        """Constraints have been said: the queries of their book must still be able to match."""
-        try:
+        """Check the queries over a book again after CREATE CONSTRAINTS: each must still be able to match."""
+        with self._dropped_if_refused("constraints", found.name):
             if self.runner.begun:
                 raise UserError(
                     "constraints cannot be added to a running job", hint="CREATE CONSTRAINTS before push, start or run"
@@ -149,31 +155,20 @@ class Statements:
             for query in self.job.queries:
                 if query.pattern is not None and query.pattern.book == found.book:
                     check(query, self._sources)
-                    # What was worth knowing without the constraints may be so no longer.
+                    # With the constraints a query may have other warnings than before.
                     self.warnings = [w for w in self.warnings if not w.startswith(f"query {query.name}: ")]
                     self.warnings += notices(query, self._sources)
-        except UserError:
-            self.job.catalog.drop("constraints", found.name)
-            raise
 
     def _promise(self, found: DerivedPunctuation) -> None:
-        """CREATE PUNCTUATION decides what streams wait for; in a job that runs it speaks of the rows that come after
-        it."""
+        """Pass CREATE PUNCTUATION to a running job: it holds for the rows that come after it."""
         if self.runner.begun:
-            try:
-                self.runner.promise(
-                    [self.job.catalog.streams[name] for name in dict.fromkeys((found.stream, found.source))]
-                )
-            except UserError:
-                self.job.catalog.drop("punctuation", found.name)
-                raise
+            streams = [self.job.catalog.streams[name] for name in dict.fromkeys((found.stream, found.source))]
+            with self._dropped_if_refused("punctuation", found.name):
+                self.runner.promise(streams)
 
     def _provide(self, own: OwnFunction) -> None:
-        try:
+        with self._dropped_if_refused("function", own.name):
             provide(own, self.runner.begun)
-        except UserError:
-            self.job.catalog.drop("function", own.name)
-            raise
 
     def _explain_template(self, explained: ExplainTemplate) -> str:
         found = self.runner.explain(explained.template.as_query)
@@ -184,37 +179,28 @@ class Statements:
         return request_text(explained.template, explained.request)
 
     def _drop(self, dropped: Dropped) -> None:
-        if dropped.kind in ("query", "template", "requests"):
-            self.runner.drop(dropped.entry.name)
-            return
-        if dropped.makers:
-            try:
-                for maker in reversed(dropped.makers):
-                    self.runner.drop(maker.name)
-            except UserError:
-                self.job.catalog.add(dropped.entry)
-                self.job.catalog.makers[dropped.entry.name] = dropped.makers
-                raise
-            return
-        if dropped.kind in ("constraints", "punctuation"):
-            if self.runner.begun:
-                self.job.catalog.add(dropped.entry)
-                word = "constraints" if dropped.kind == "constraints" else "punctuations"
-                raise UserError(f"{word} cannot be dropped from a running job", hint="stop it first")
-            return
-        if dropped.kind == "function":
+        kind, entry = dropped.kind, dropped.entry
+        if kind in ("query", "template", "requests"):
+            self.runner.drop(entry.name)
             return
         try:
-            self.runner.forget(dropped.kind, dropped.entry.name)
+            if dropped.makers:
+                for maker in reversed(dropped.makers):
+                    self.runner.drop(maker.name)
+            elif kind in ("constraints", "punctuation"):
+                if self.runner.begun:
+                    kinds = "constraints" if kind == "constraints" else "punctuations"
+                    raise UserError(f"{kinds} cannot be dropped from a running job", hint="stop it first")
+            elif kind != "function":
+                self.runner.forget(kind, entry.name)
         except UserError:
-            self.job.catalog.add(dropped.entry)
+            self.job.catalog.add(entry)
+            if dropped.makers:
+                self.job.catalog.makers[entry.name] = dropped.makers
             raise
 
     def _check_sink(self, sink: DeclaredSink) -> None:
-        try:
+        with self._dropped_if_refused("sink", sink.name):
             warning = self.runner.check_sink(sink)
-        except UserError:
-            self.job.catalog.drop("sink", sink.name)
-            raise
         if warning is not None:
             self.warnings.append(warning)

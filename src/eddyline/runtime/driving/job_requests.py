@@ -19,9 +19,9 @@ from eddyline.language.catalog import Catalog
 from eddyline.language.requests.request_shapes import RequestShapes
 from eddyline.language.requests.request_texts import bind_request_texts
 from eddyline.model.template import Request
-from eddyline.runtime.control.answers import AnswerFolder
 from eddyline.runtime.control.control import refusal
 from eddyline.runtime.control.control_record import Record
+from eddyline.runtime.control.request_answers import AnswerFolder
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from eddyline.connectors.results.request_files import write_requests
 from eddyline.errors import EddylineError
 from eddyline.model.clock import Clock
 from eddyline.model.template import Request
-from eddyline.runtime.control.answers import AnswerFolder, unanswered
+from eddyline.runtime.control.request_answers import AnswerFolder, request_timeout
 from eddyline.runtime.driving.job_requests import JobRequests, WaitingRequests, as_refusal
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.requests import answers, hold, is_ahead, release
@@ -98,7 +98,7 @@ def answered(
         while has_waiting() or _is_ahead(driver, requests):
             driver.raise_failure()
             if limit is not None and clock.now() > limit:
-                raise unanswered(timeout)
+                raise request_timeout(timeout)
             time.sleep(_PAUSE)
         with driver.changing():
             return answers(driver.pipeline, requests)

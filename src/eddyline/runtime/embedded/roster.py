@@ -202,7 +202,7 @@ class EmbeddedRoster:
     def _answer(self, record: Record, control: ControlFolder) -> None:
         if self.requests is None:
             # What only requests need is loaded with the first of them.
-            from eddyline.runtime.control.answers import AnswerFolder
+            from eddyline.runtime.control.request_answers import AnswerFolder
             from eddyline.runtime.embedded.requests import EmbeddedRequests
 
             self.requests = EmbeddedRequests(self.pipeline, AnswerFolder(control.folder))

@@ -34,9 +34,9 @@ from eddyline.model.clock import Clock, WallClock
 from eddyline.model.query import BoundQuery
 from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.template import Request
-from eddyline.runtime.control.answers import stopped, unanswered
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
+from eddyline.runtime.control.request_answers import job_stopped, request_timeout
 from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
@@ -220,9 +220,9 @@ class SparkDriver:
         while not pending.wait(_LOOK_SECONDS / 4):
             self.raise_failure()
             if not self.is_running:
-                raise stopped(self.layout.checkpoint)
+                raise job_stopped(self.layout.checkpoint)
             if limit is not None and self.clock.now() > limit:
-                raise unanswered(timeout)
+                raise request_timeout(timeout)
         return pending.tables
 
     def _ask_last(self) -> PendingAnswer:

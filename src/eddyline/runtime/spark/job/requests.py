@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from eddyline.errors import EddylineError, UserError
 from eddyline.model.template import Request
-from eddyline.runtime.control.answers import AnswerFolder
+from eddyline.runtime.control.request_answers import AnswerFolder
 from eddyline.runtime.driving.job_requests import JobRequests, WaitingRequests, as_refusal
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.requests import merged_answers
