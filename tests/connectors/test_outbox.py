@@ -67,7 +67,7 @@ class Job:
             sink.close()
 
     def files(self, name: str = "a", out: str | None = None) -> list[list[int]]:
-        self.box._settle()
+        self.box._wait()
         folder = self.out if out is None else self.path / out
         return [parquet.read_table(path).column("k").to_pylist() for _, _, path in result_files(str(folder / name))]
 
@@ -326,7 +326,7 @@ def test_random_lives(tmp_path: Path, run: int, spark: bool) -> None:
             # The run has ended well before.
             job.box.close_up_to(saved)
             named[saved] = job.box.names(saved)
-        job.box._settle()
+        job.box._wait()
         if spark and saved - 1 in named and planned == saved and draw.random() < 0.3:
             # The newest commit is removed.
             saved -= 1

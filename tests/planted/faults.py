@@ -105,8 +105,8 @@ FAULTS = (
     Fault(
         "a segment of another time is taken",
         "connectors/results/journal.py",
-        "if expected not in (None, mark.decode()):",
-        "if expected in (None, mark.decode()) and False:",
+        "if expected not in (None, digest.decode()):",
+        "if expected in (None, digest.decode()) and False:",
         ("connectors/test_outbox.py",),
     ),
     Fault(

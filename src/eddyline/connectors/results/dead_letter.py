@@ -1,7 +1,8 @@
-"""Rows that could not take part, kept with the reason.
+"""Dead letters: rows that no query reads, kept with the reason.
 
-Answer   `<folder>/<stream>/*.parquet` holds each late, bad or promise-breaking row of a stream once: the declared
-         columns as text, and `_reason`. One schema for all kinds, because the values of bad rows have no better type.
+Answer   `<folder>/<stream>/*.parquet` holds each row of a stream once that is late, bad or breaks a punctuation: the
+         declared columns as text, and `_reason`. All reasons have one schema: values of bad rows have no other type.
+State    One sink per stream that has had such rows.
 Limits   A stream without such rows has no folder.
 """
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from eddyline.connectors.formats.conform import bad_schema
 from eddyline.connectors.formats.conversion import as_text
-from eddyline.connectors.results.output import FileSink, Writer
+from eddyline.connectors.results.output import FileSink, Writer, arranged
 from eddyline.connectors.results.sinks import ParquetSink
 from eddyline.model.schema import Schema, Stream
 
@@ -41,7 +42,7 @@ class DeadLetters:
             sink.flush(epoch)
 
     def truncate_after(self, epoch: int) -> None:
-        """Of all streams that have a folder, also those of an earlier run."""
+        """Remove later rows from the folders of all streams, also of those that only an earlier run wrote."""
         if os.path.isdir(self.folder):
             for name in os.listdir(self.folder):
                 sink = self._sinks.get(name) or ParquetSink(os.path.join(self.folder, name), self._writer)
@@ -56,10 +57,7 @@ class DeadLetters:
 
 
 def text_rows(schema: Schema, table: pa.Table) -> pa.Table:
-    """Dead rows in their one form; columns that were not read are null."""
+    """Dead letters with all values as text; columns that the source did not read are null."""
     target = bad_schema(schema)
-    arrays = [
-        as_text(table.column(name)) if name in table.column_names else pa.nulls(table.num_rows, pa.string())
-        for name in target.names
-    ]
-    return pa.Table.from_arrays(arrays, schema=target)
+    texts = {name: as_text(table.column(name)) for name in target.names if name in table.column_names}
+    return arranged(pa.table(texts), target)

@@ -1,11 +1,9 @@
-"""Results that are part of a checkpoint and not yet in a closed file: one small file per checkpoint, whatever the
-number of queries.
+"""Results that are part of a checkpoint and not yet in a closed file: one small file per checkpoint for all queries.
 
-Answer   `write` keeps pieces of results under the epoch of the checkpoint that follows; `read` gives them back, each
-         with the sink that it is for and the epoch that it comes from. The outbox removes a segment once every row of
-         it is in a closed file.
+Answer   `write` keeps pieces of results under the epoch of the checkpoint that follows. `read` returns them, each with its
+         sink and its epoch. The outbox removes a segment once every row of it is in a closed file.
 State    `<folder>/<epoch, 12 digits>.rows`: a checksum, then an Arrow stream with one row per piece.
-Limits   One process writes. A damaged segment is named, not passed over: its rows are nowhere else.
+Limits   One process writes. A damaged segment is an error: its rows are nowhere else.
 """
 
 from __future__ import annotations
@@ -23,19 +21,12 @@ from eddyline.state.whole_file import make_folder, remove_leftovers, write_whole
 
 _HELD = "results that are in no file yet"
 _NAME = re.compile(r"(\d{12})\.rows")
-_SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("folder", pa.string()),
-        ("suffix", pa.string()),
-        ("epoch", pa.int64()),
-        ("rows", pa.large_binary()),
-    ]
-)
+_TEXTS = [(name, pa.string()) for name in ("key", "folder", "suffix")]
+_SCHEMA = pa.schema([*_TEXTS, ("epoch", pa.int64()), ("rows", pa.large_binary())])
 
 
 class Piece(NamedTuple):
-    #: The sink, as the job names it, and where its files were when the piece was written.
+    #: The name of the sink in the outbox, and the folder of its files when the piece was written.
     key: str
     folder: str
     suffix: str
@@ -49,23 +40,20 @@ class ResultJournal:
         self._checkpoint = checkpoint
 
     def write(self, epoch: int, pieces: Iterable[Piece]) -> str:
-        """Keep pieces; the checksum of the segment.
+        """Write a segment; returns its checksum.
 
         Raises:
             StateProblem: the checkpoint cannot be written.
         """
-        rows = [(p.key, p.folder, p.suffix, p.epoch, _packed(p.table)) for p in pieces]
-        columns = [
-            pa.array(list(values), field.type) for values, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)
-        ]
-        body = _packed(pa.Table.from_arrays(columns, schema=_SCHEMA))
-        mark = checksum(body)
+        rows = [dict(zip(_SCHEMA.names, (*piece[:4], _packed(piece.table)), strict=True)) for piece in pieces]
+        body = _packed(pa.Table.from_pylist(rows, _SCHEMA))
+        digest = checksum(body)
         try:
             make_folder(self.folder)
-            write_whole(self._path(epoch), mark.encode() + b"\n" + body)
+            write_whole(self._path(epoch), digest.encode() + b"\n" + body)
         except OSError as problem:
             raise not_writable(self._checkpoint, problem) from problem
-        return mark
+        return digest
 
     def read(self, epoch: int, expected: str | None = None) -> tuple[list[Piece], str]:
         """The pieces of a segment, and its checksum.
@@ -79,16 +67,13 @@ class ResultJournal:
         path = self._path(epoch)
         try:
             with open(path, "rb") as file:
-                mark, _, body = file.read().partition(b"\n")
-            if checksum(body).encode() != mark:
+                digest, _, body = file.read().partition(b"\n")
+            if checksum(body).encode() != digest:
                 raise ValueError("the checksum does not fit the content")
-            if expected not in (None, mark.decode()):
-                raise ValueError("its rows are those of another time")
-            found = [
-                Piece(r["key"], r["folder"], r["suffix"], r["epoch"], _unpacked(r["rows"]))
-                for r in _unpacked(body).to_pylist()
-            ]
-            return found, mark.decode()
+            if expected not in (None, digest.decode()):
+                raise ValueError("its rows are those of another checkpoint")
+            rows = [tuple(row.values()) for row in _unpacked(body).to_pylist()]
+            return [Piece._make((*row[:4], _unpacked(row[4]))) for row in rows], digest.decode()
         except FileNotFoundError:
             raise CheckpointProblem(f"{path} is missing", detail=f"it held {_HELD}", hint=RESTORE) from None
         except (OSError, ValueError) as problem:
@@ -96,7 +81,7 @@ class ResultJournal:
             raise CheckpointProblem(message, detail=f"it held {_HELD}; {problem}", hint=RESTORE) from problem
 
     def epochs(self) -> list[int]:
-        """The epochs that have a segment, in order; what a killed process left half written is removed."""
+        """The epochs that have a segment, in order. Incomplete files of a killed process are removed."""
         if not os.path.isdir(self.folder):
             return []
         remove_leftovers(self.folder)

@@ -3,9 +3,9 @@
 Answer   `MarkedSink` writes the results of a query with a further BOOLEAN column: false in results, true in
          punctuations. A punctuation has constants in the columns of finished values and null in the others. It follows
          the results of its instant. Its `_ts` is the later of the instant and the newest `_ts` that was written before.
-State    What came in the epoch at hand, and the newest `_ts` of those before it.
-Limits   After a restart the newest `_ts` is read from the last file. Formats that Spark writes have none: a punctuation
-         that waited (`propagate = n`) over a restart may have a smaller `_ts` than results that were written.
+State    Results and punctuations of the current epoch, and the newest `_ts` of the epochs before.
+Limits   After a restart the newest `_ts` is read from the last file. Spark's own formats have no such file: a punctuation
+         that waited over a restart (`propagate = n`) may have a smaller `_ts` than results that were written.
 Reading  docs/punctuations.md
 """
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
+from eddyline.connectors.results.output import arranged
 from eddyline.connectors.results.sinks import PassingSink
 from eddyline.model.schema import RESULT_TIME
 
@@ -28,7 +29,7 @@ _LAST = ("_op", RESULT_TIME)
 
 @runtime_checkable
 class Lasting(Protocol):
-    """A sink that knows what it wrote."""
+    """A sink that can return the time of the newest row that it has written."""
 
     def last_time(self) -> int | None:
         """The newest `_ts` that was written, in microseconds; None: there is none."""
@@ -47,8 +48,8 @@ class MarkedSink:
 
     @property
     def punctuations(self) -> Sink:
-        """What takes the punctuations of the results."""
-        return _Told(self)
+        """The sink for the punctuations of the results."""
+        return _PunctuationSink(self)
 
     def open(self, schema: pa.Schema) -> None:
         plain = [field for field in schema if field.name not in _LAST]
@@ -61,7 +62,7 @@ class MarkedSink:
         self._results.append(table)
 
     def add_punctuations(self, epoch: int, table: pa.Table) -> None:
-        """Punctuations of an epoch."""
+        """Take punctuations of an epoch; `end_epoch` writes them."""
         self._go_to(epoch)
         self._punctuations.append(table)
 
@@ -71,7 +72,7 @@ class MarkedSink:
             self._epoch = epoch
 
     def end_epoch(self) -> None:
-        """The epoch has brought everything: it is written in order."""
+        """Write the results and punctuations of the current epoch in the order of their times."""
         results, punctuations = self._results, self._punctuations
         self._results, self._punctuations = [], []
         if punctuations and not self._begun and isinstance(self.inner, Lasting):
@@ -79,9 +80,8 @@ class MarkedSink:
         if not results and not punctuations:
             return
         self._begun = True
-        parts = [self._marked(table, False) for table in results] + [
-            self._marked(table, True) for table in punctuations
-        ]
+        parts = [self._marked(table, False) for table in results]
+        parts += [self._marked(table, True) for table in punctuations]
         times = np.concatenate([_times(part) for part in parts])
         rows = sum(len(table) for table in results)
         if self._newest is not None:
@@ -90,25 +90,15 @@ class MarkedSink:
         whole = pa.concat_tables(parts)
         if punctuations:
             at = whole.column_names.index(RESULT_TIME)
-            whole = whole.set_column(
-                at, whole.schema.field(at), pa.array(times).cast(whole.schema.field(at).type)
-            ).take(pa.array(order))
+            field = whole.schema.field(at)
+            whole = whole.set_column(at, field, pa.array(times).cast(field.type)).take(pa.array(order))
         if len(times):
             self._newest = int(times[order[-1]])
             self.inner.write(self._epoch, whole)
 
     def _marked(self, table: pa.Table, is_punctuation: bool) -> pa.Table:
         assert self._schema is not None, "open comes before write"
-        rows = len(table)
-        columns = [
-            pa.repeat(pa.scalar(is_punctuation), rows)
-            if field.name == self.column
-            else table.column(field.name)
-            if field.name in table.column_names
-            else pa.nulls(rows, field.type)
-            for field in self._schema
-        ]
-        return pa.Table.from_arrays(columns, schema=self._schema)
+        return arranged(table, self._schema, {self.column: pa.repeat(pa.scalar(is_punctuation), len(table))})
 
     def flush(self, epoch: int) -> None:
         self.end_epoch()
@@ -123,19 +113,19 @@ class MarkedSink:
         self.inner.close()
 
 
-class _Told(PassingSink):
-    """The other end of a marked sink: it takes punctuations, and the sink itself takes care of the rest."""
+class _PunctuationSink(PassingSink):
+    """Passes punctuations to a marked sink, which writes them."""
 
-    def __init__(self, whole: MarkedSink) -> None:
-        self._whole = whole
+    def __init__(self, marked: MarkedSink) -> None:
+        self._marked = marked
 
     def write(self, epoch: int, table: pa.Table) -> None:
-        self._whole.add_punctuations(epoch, table)
+        self._marked.add_punctuations(epoch, table)
 
 
 def with_punctuations(opened: Sink, options: Mapping[str, str], marked: list[MarkedSink]) -> Sink:
-    """The sink of a query, which takes the punctuations of its results too where its options say so; it is then among
-    the marked ones."""
+    """The sink of a query; with the option `punctuation` one that takes the punctuations of the results too, which is
+    then added to `marked`."""
     if "punctuation" not in options:
         return opened
     made = MarkedSink(opened, options["punctuation"])

@@ -1,12 +1,13 @@
-"""Folders of result files: one file after the other, complete or not there at all.
+"""Folders of result files: each file is complete, or not there at all.
 
-Answer   `FileSink` collects results and writes them as `<newest epoch, 12 digits>-<part, 4 digits>.<suffix>`, in a
-         thread of its own, under a hidden name first. Names in order are results in order; a query without results
-         leaves one file with its schema and no rows. An epoch with more results than a file may have becomes several:
-         they are written while the epoch runs, and get their names together when it has ended.
-State    Results since the last file. A sink without an outbox closes a file at every checkpoint, so that later files
-         can be removed by name. A sink that gathers has an outbox: the checkpoint keeps what is in no file.
-Limits   Safe when the process dies; no fsync, so the machine's last seconds may be lost when the power goes.
+Answer   `FileSink` collects results and writes them as `<newest epoch, 12 digits>-<part, 4 digits>.<suffix>`. A thread
+         writes each file under a hidden name first. The order of the names is the order of the results; a query without
+         results leaves one file with its schema and no rows. An epoch with more results than a file may have becomes
+         several files: the thread writes them while the epoch runs, and renames them together at its end.
+State    Results since the last file. A sink without an outbox closes a file at every checkpoint, so that later files can
+         be removed by name. A sink with an outbox gathers: the checkpoint keeps the rows that are in no file.
+Limits   A process that dies loses no file that has its name. There is no fsync: a power cut may lose the files of the
+         last seconds.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from eddyline.connectors.results.outbox import Outbox
 
 _NAME = re.compile(r"(\d{12})-(\d{4,})\.[a-z]+$")
+NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
 
 
 class Writer:
@@ -44,19 +47,19 @@ class Writer:
         self.collected = 0
 
     def submit(self, work: Callable[[], None], size: int, most: int) -> Future[None]:
-        """Hand work over; where more than `most` bytes are under way, this call waits."""
+        """Queue work for the thread; if more than `most` bytes are under way, this call waits until fewer are."""
         future = self._pool.submit(work)
         with self._lock:
             self._under_way.append((future, size))
             while sum(s for _, s in self._under_way) > most or self._under_way[0][0].done():
                 oldest, _ = self._under_way.popleft()
-                oldest.exception()  # waits; the sink that owns it raises what it finds
+                oldest.exception()  # waits; the sink that queued the work raises its error
                 if not self._under_way:
                     break
         return future
 
-    def settle(self) -> None:
-        """Wait until everything that was handed over so far is written, or has failed."""
+    def wait(self) -> None:
+        """Wait until all work that is queued now is done, or has failed."""
         self._pool.submit(lambda: None).result()
 
     def count(self, difference: int) -> None:
@@ -75,36 +78,37 @@ class FileSink:
     def __init__(self, folder: str, encoder: Encoder, writer: Writer | None = None, tuning: OutputTuning | None = None):
         self.folder = folder
         self._tuning = tuning or OutputTuning()
-        #: What the outbox knows the sink by.
+        #: The name of the sink in the outbox.
         self.key = folder
         self._encoder = encoder
         self._writer = writer or shared_writer()
         self._outbox: Outbox | None = None
         self._schema: pa.Schema | None = None
-        #: Rows that are in no file, in order.
+        #: Results that are in no file, in order.
         self._tables: list[_Held] = []
         self._size = _Size()
-        #: The part of it that came with the newest epoch, and that the journal does not have.
+        #: The newest epoch, and the size of its results.
         self._newest = -1
         self._newest_size = _Size()
+        #: Bytes of the results that are neither in a file nor in the journal.
         self._new_bytes = 0
-        #: Tables of epochs up to this one are in the journal.
+        #: Results of epochs up to this one are in the journal.
         self._journaled = -1
-        #: An epoch of which a part is in a file: the rest follows when it ends. None: there is none.
+        #: An epoch of which a part is in a file: the rest follows when the epoch ends. None: there is none.
         self._split: int | None = None
-        #: The files of that epoch, each under its hidden name and with the one that it gets.
+        #: Files that have their hidden name still, each with its final name.
         self._unnamed: list[tuple[str, str]] = []
         #: Epoch and part of the file named last.
         self._epoch, self._part = -1, -1
         self._futures: deque[Future[None]] = deque()
-        #: Why a file could not be written. Its rows are in no file: from then on every call that hands over or waits
-        #: raises it.
+        #: The error of a file that could not be written. Its rows are in no file: from then on every call that queues a
+        #: file or waits raises the error.
         self._failed: BaseException | None = None
-        #: The file without rows that an earlier run left, if it did.
+        #: The file without rows that an earlier run has left.
         self._placeholder: str | None = None
 
     def gather(self, outbox: Outbox, key: str) -> None:
-        """From now on the outbox says when a file is closed; before `open`."""
+        """From now on the outbox decides when a file is closed. Called before `open`."""
         self._outbox, self.key = outbox, key
         self._tuning = outbox.tuning
 
@@ -114,15 +118,13 @@ class FileSink:
             for name in os.listdir(self.folder):
                 if name.startswith(".") and name.endswith(".tmp"):
                     os.remove(os.path.join(self.folder, name))
-            files = self._files()
-            if files:
-                self._epoch, self._part = files[-1][0], files[-1][1]
+            files = self._continue_after_last()
             if len(files) == 1 and self._encoder.is_empty(files[0][2]):
                 self._placeholder = files[0][2]
             if self._outbox is not None:
                 self._outbox.joined(self)
         elif self._outbox is None:
-            self._hand_over(self._tables)
+            self._queue_file(self._tables)
         self._schema = schema
 
     def write(self, epoch: int, table: pa.Table) -> None:
@@ -130,18 +132,18 @@ class FileSink:
         if table.num_rows == 0:
             return
         if epoch != self._newest:
-            self._name()
+            self._name_files()
             if self._size.is_large(self._tuning):
-                self._hand_over(self._tables)
+                self._queue_file(self._tables)
             self._newest_size = _Size()
         self._new_bytes += self._collect(epoch, table)
         if self._newest_size.is_large(self._tuning) or self._writer.collected >= self._tuning.collected_bytes:
             self.close_up_to(epoch - 1)
             self._split = epoch
-            self._hand_over(self._tables)
+            self._queue_file(self._tables)
 
     def _collect(self, epoch: int, table: pa.Table) -> int:
-        """Keep a table; its bytes."""
+        """Keep a table until it is in a file; returns its bytes."""
         held = _Held(epoch, table, table.nbytes)
         self._tables.append(held)
         self._newest = epoch
@@ -153,30 +155,36 @@ class FileSink:
         return held.bytes
 
     def flush(self, epoch: int) -> None:
-        """Everything becomes a file; of sinks that gather, the outbox takes care."""
+        """Write all results as a file; for a sink that gathers, the outbox does this."""
         if self._outbox is None:
-            self._hand_over(self._tables)
-            self._name()
-            self.settle()
+            self._write_all()
+
+    def _write_all(self) -> None:
+        self._queue_file(self._tables)
+        self._name_files()
+        self.wait()
 
     def truncate_after(self, epoch: int) -> None:
         self._forget(self._tables)
-        self.settle()
+        self.wait()
         for hidden, _ in self._unnamed:
             os.remove(hidden)
         self._unnamed, self._split = [], None
         for number, _, path in self._files():
             if number > epoch:
                 os.remove(path)
-        left = self._files()
-        self._epoch, self._part = (left[-1][0], left[-1][1]) if left else (-1, -1)
+        self._continue_after_last()
+
+    def _continue_after_last(self) -> list[tuple[int, int, str]]:
+        """Let the next file follow the last one of the folder; returns all files."""
+        files = self._files()
+        self._epoch, self._part = files[-1][:2] if files else (-1, -1)
+        return files
 
     def close(self) -> None:
         if self._schema is None:
             return
-        self._hand_over(self._tables)
-        self._name()
-        self.settle()
+        self._write_all()
         if not self._files():
             path = os.path.join(self.folder, f"{0:012d}-{0:04d}{self._encoder.suffix}")
             _write_whole(self._encoder, self._schema.empty_table(), path)
@@ -187,22 +195,21 @@ class FileSink:
     def last_time(self) -> int | None:
         """The `_ts` of the newest row, of this run or an earlier one, in microseconds; None: there is none."""
         if self._tables:
-            newest = self._tables[-1].table.column("_ts").cast(pa.int64())
-            return int(newest[len(newest) - 1].as_py())
-        self.settle()
+            return newest_time(self._tables[-1].table)
+        self.wait()
         files = [path for _, _, path in self._files() if not self._encoder.is_empty(path)]
         return self._encoder.last_time(files[-1]) if files else None
 
-    # -- what the outbox asks for
+    # -- called by the outbox
 
     @property
     def waiting(self) -> bool:
-        """Whether there are rows that are in no file that has its name."""
+        """Whether a row is in no file, or in one that has its hidden name still."""
         return bool(self._tables or self._unnamed)
 
     @property
     def new_bytes(self) -> int:
-        """Of the rows that are neither in a file nor in the journal."""
+        """Bytes of the rows that are neither in a file nor in the journal."""
         return self._new_bytes
 
     def new_pieces(self) -> list[Piece]:
@@ -211,40 +218,39 @@ class FileSink:
         return [Piece(self.key, folder, self._encoder.suffix, held.epoch, held.table) for held in new]
 
     def journaled(self) -> None:
-        """The journal has all rows that are here."""
+        """The journal has all rows of this sink."""
         self._journaled, self._new_bytes = self._newest, 0
 
     def restore(self, epoch: int, table: pa.Table) -> None:
-        """Rows that the journal has."""
+        """Collect rows that the journal has."""
         self._collect(epoch, table)
         self._journaled = epoch
 
     def end_epoch(self, epoch: int) -> None:
-        """All rows of an epoch are here: they are in files, all of them, or none is."""
+        """An epoch has ended: if a part of its rows is in a file, write the rest, and give its files their names."""
         if self._split is not None and self._split <= epoch:
-            self._hand_over([held for held in self._tables if held.epoch <= epoch])
-            self._name()
+            self.close_up_to(epoch)
 
     def close_up_to(self, epoch: int) -> None:
-        """Rows up to an epoch, which has ended, become a file."""
-        self._hand_over([held for held in self._tables if held.epoch <= epoch])
+        """Write the rows up to an epoch, which has ended, as a file."""
+        self._queue_file([held for held in self._tables if held.epoch <= epoch])
         if self._split is not None and self._split <= epoch:
-            self._name()
+            self._name_files()
 
     def is_written(self) -> bool:
-        """Whether everything that was handed over is written; what went wrong is raised."""
-        self._settle(wait=False)
+        """Whether all queued files are written; raises the error of one that failed."""
+        self._check_writes(wait=False)
         return not self._futures
 
-    def settle(self) -> None:
-        """Return when everything that was handed over is written."""
-        self._settle(wait=True)
+    def wait(self) -> None:
+        """Wait until all queued files are written; raises the error of one that failed."""
+        self._check_writes(wait=True)
 
     # -- files
 
-    def _hand_over(self, closing: list[_Held]) -> None:
-        """These tables, the oldest ones, become a file, written by the other thread."""
-        self._settle(wait=False)
+    def _queue_file(self, closing: list[_Held]) -> None:
+        """Let the thread write these tables, the oldest ones, as a file."""
+        self._check_writes(wait=False)
         if not closing:
             return
         assert self._schema is not None
@@ -257,15 +263,16 @@ class FileSink:
         self._unnamed.append((hidden, path))
 
         def work() -> None:
-            encoder.encode(pa.concat_tables([_conformed(held.table, schema) for held in closing]), hidden)
+            # A sink FOR ALL may have got further columns since these tables came.
+            encoder.encode(pa.concat_tables([arranged(held.table, schema) for held in closing]), hidden)
 
         size = self._forget(closing)
         self._futures.append(self._writer.submit(work, size, self._tuning.under_way_bytes))
         if self._split != epoch:
-            self._name()
+            self._name_files()
 
-    def _name(self) -> None:
-        """The files that were written under hidden names are complete: a listing has them from now on."""
+    def _name_files(self) -> None:
+        """Let the thread rename the hidden files: readers of the folder find them from then on."""
         unnamed, placeholder = self._unnamed, self._placeholder
         self._split, self._unnamed = None, []
         if not unnamed:
@@ -284,20 +291,18 @@ class FileSink:
             self._outbox.closed(self, self._epoch)
 
     def _forget(self, closing: list[_Held]) -> int:
-        """The oldest tables are no longer here; their bytes."""
+        """Remove the oldest tables, which are `closing`; returns their bytes."""
         size = sum(held.bytes for held in closing)
         self._writer.count(-size)
         self._tables = self._tables[len(closing) :]
-        self._size = _Size()
-        for held in self._tables:
-            self._size.add(held)
+        self._size = _Size(self._tables)
         self._new_bytes = sum(held.bytes for held in self._tables if held.epoch > self._journaled)
         if not self._tables:
             self._newest_size = _Size()
         return size
 
-    def _settle(self, wait: bool) -> None:
-        """Raise what went wrong in the writing thread; with `wait`, after everything is written."""
+    def _check_writes(self, wait: bool) -> None:
+        """Raise the error of a file that the thread could not write; with `wait`, when all queued files are done."""
         while self._failed is None and self._futures and (wait or self._futures[0].done()):
             problem = self._futures.popleft().exception()
             if isinstance(problem, OSError):
@@ -319,11 +324,12 @@ class _Held(NamedTuple):
 
 
 class _Size:
-    """How much has been collected."""
+    """Rows and bytes of collected tables."""
 
-    def __init__(self) -> None:
-        self.rows = 0
-        self.bytes = 0
+    def __init__(self, tables: Iterable[_Held] = ()) -> None:
+        self.rows = self.bytes = 0
+        for held in tables:
+            self.add(held)
 
     def add(self, held: _Held) -> None:
         self.rows += held.table.num_rows
@@ -341,19 +347,21 @@ def last_epoch(folder: str, encoder: Encoder) -> int:
     return files[-1][0]
 
 
-def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of its sink; a sink FOR ALL may have got further ones since."""
-    if table.schema.equals(schema):
-        return table
-    known = set(table.column_names)
-    columns = [
-        table.column(f.name).cast(f.type) if f.name in known else pa.nulls(table.num_rows, f.type) for f in schema
-    ]
+def arranged(table: pa.Table, schema: pa.Schema, given: Mapping[str, pa.Array] = NO_COLUMNS) -> pa.Table:
+    """A table with the columns of a schema, from `given` or from the table; columns in neither are null."""
+    known = {**dict(zip(table.column_names, table.columns, strict=True)), **given}
+    columns = [known[f.name].cast(f.type) if f.name in known else pa.nulls(table.num_rows, f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def newest_time(table: pa.Table) -> int:
+    """The `_ts` of the last row, in microseconds."""
+    times = table.column("_ts").cast(pa.int64())
+    return int(times[len(times) - 1].as_py())
+
+
 def result_files(folder: str, suffix: str = ".parquet") -> list[tuple[int, int, str]]:
-    """Epoch, part and path of the result files that are in a folder, in order."""
+    """Epoch, part and path of the result files of a folder, in order."""
     if not os.path.isdir(folder):
         return []
     found = [(m, name) for name in os.listdir(folder) if (m := _NAME.match(name)) and name.endswith(suffix)]
@@ -364,13 +372,12 @@ def _make_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as problem:
-        raise UserError(
-            f"the folder {folder} cannot be made", detail=str(problem), hint="check the path and permissions"
-        ) from problem
+        hint = "check the path and permissions"
+        raise UserError(f"the folder {folder} cannot be made", detail=str(problem), hint=hint) from problem
 
 
 def _write_whole(encoder: Encoder, table: pa.Table, path: str) -> None:
-    """Under a hidden name first: a listing of the folder has complete files only."""
+    """Write a file under a hidden name, then rename it: readers of the folder find complete files only."""
     encoder.encode(table, _hidden(path))
     os.replace(_hidden(path), path)
 

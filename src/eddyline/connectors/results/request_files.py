@@ -1,7 +1,8 @@
 """Answers of the REQUEST statements of a job: one file each.
 
-Answer   `write_requests(out, tables)` writes `<out>/_requests/<n>.parquet`, n from 1 in the order of the job file, each
-         whole, and removes those of an earlier run beyond them.
+Answer   `write_requests(out, tables)` writes `<out>/_requests/<n>.parquet`, n from 1 in the order of the job file. Each
+         file is complete or not there. Files of an earlier run with larger numbers are removed.
+State    None.
 Limits   Every run writes them anew: an answer is not part of a checkpoint.
 """
 
@@ -32,8 +33,5 @@ def write_requests(out: str, tables: Sequence[pa.Table]) -> None:
             if (found := re.fullmatch(r"([0-9]+)\.parquet", name)) and int(found[1]) > len(tables):
                 os.remove(os.path.join(folder, name))
     except OSError as problem:
-        raise UserError(
-            "the answers of requests cannot be written",
-            detail=str(problem),
-            hint="check free space and permissions of --out",
-        ) from problem
+        message, hint = "the answers of requests cannot be written", "check free space and permissions of --out"
+        raise UserError(message, detail=str(problem), hint=hint) from problem

@@ -1,9 +1,10 @@
 """The folder for results at the start of a job: made, continued, replaced or refused.
 
-Answer   `prepare_output` makes the folder. One that is not empty is refused, unless an earlier run of the job has begun
-         it or it is to be replaced. `needed_places` gives what a job reads and where it keeps its state: a folder with
-         one of these inside is never emptied, and the message does not suggest it.
-Limits   Links are followed. A place that another job needs is not known here.
+Answer   `prepare_output` makes the folder. A folder that is not empty is refused, unless this job continues in it or
+         `overwrite` replaces its content. `needed_places` gives the paths that the job reads and the checkpoint: a folder
+         with one of these inside is never emptied, and the error does not suggest it.
+State    None.
+Limits   Links are followed. Paths that another job needs are not known here.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def needed_places(streams: Iterable[Stream], tables: Iterable[Table], checkpoint: str | None) -> dict[str, str]:
-    """Paths that a job needs, by what lies there."""
+    """Name of a stream, table or checkpoint -> its path."""
     found = {} if checkpoint is None else {"the checkpoint": checkpoint}
     found |= {f"stream {stream.name}": stream.options["path"] for stream in streams if "path" in stream.options}
     return found | {f"table {table.name}": table.options["path"] for table in tables if "path" in table.options}
 
 
 def prepare_output(path: str, overwrite: bool, has_checkpoint: bool, needed: Mapping[str, str] = _NOTHING) -> None:
-    """Make the folder for results; refuse one that is in use, unless it is to be continued or replaced."""
+    """Make the folder for results; refuse one that is not empty, unless the job has a checkpoint or `overwrite` holds."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise UserError(f"{path} is a file", hint="results go into a folder")
     try:
@@ -63,6 +64,6 @@ def _empty(path: str, overwrite: bool, needed: Mapping[str, str]) -> None:
 
 
 def _lies_in(place: str, folder: str) -> bool:
-    """Whether a path is the folder, or is inside of it."""
+    """Whether a path is the folder or inside it."""
     place, folder = os.path.realpath(place), os.path.realpath(folder)
     return os.path.commonpath([place, folder]) == folder

@@ -1,8 +1,9 @@
-"""Where results go: files, memory, Python, the terminal, nowhere.
+"""Sinks for results: files, memory, Python functions, the terminal, none.
 
-Answer   `open_sink` makes the sink that `CREATE SINK … WITH (…)` describes; the classes serve sessions and tests.
-Limits   Only file sinks can take results back (`truncate_after`); the others have shown them already, so that a resumed
-         run may show results of the last, not checkpointed moments twice.
+Answer   `open_sink` makes the sink that `CREATE SINK … WITH (…)` describes; sessions and tests use the classes.
+State    Memory sinks keep all results, numbered sinks those of the current epoch.
+Limits   Only file and memory sinks can remove results (`truncate_after`). After a crash the others get the results of the
+         epochs since the last checkpoint a second time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rich.table import Table as RichTable
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.formats.encoders import ENCODERS
-from eddyline.connectors.results.output import FileSink, Writer
+from eddyline.connectors.results.output import FileSink, Writer, arranged, newest_time
 from eddyline.errors import BindingProblem, EddylineError, SourceProblem, UserError
 from eddyline.tuning import OutputTuning
 
@@ -28,26 +29,21 @@ SPARK_FORMATS = ("delta", "kafka")
 def open_sink(options: Mapping[str, str], name: str) -> Sink:
     """The sink of a CREATE SINK statement: `format` and, for files, `path`."""
     kind = sink_format(options)
+    simple: dict[str, Callable[[], Sink]] = {"drop": DropSink, "memory": MemorySink}
     if kind == "console":
         return ConsoleSink(name)
-    if kind == "drop":
-        return DropSink()
-    if kind == "memory":
-        return MemorySink()
+    if kind in simple:
+        return simple[kind]()
     if kind in SPARK_FORMATS:
-        raise SourceProblem(
-            f"sink {name} has the format {kind}, which Spark writes",
-            hint="eddyline run --engine spark, or Session(spark=…)",
-        )
+        hint = "eddyline run --engine spark, or Session(spark=…)"
+        raise SourceProblem(f"sink {name} has the format {kind}, which Spark writes", hint=hint)
     if kind not in ENCODERS:
-        raise SourceProblem(
-            f"sink {name} has the unknown format {kind!r}", hint=f"formats are {', '.join(SINK_FORMATS)}"
-        )
+        hint = f"formats are {', '.join(SINK_FORMATS)}"
+        raise SourceProblem(f"sink {name} has the unknown format {kind!r}", hint=hint)
     path = options.get("path", "").strip()
     if not path:
-        raise SourceProblem(
-            f"sink {name} has no path", hint="WITH (format = 'parquet', path = 'results/…') says where its files go"
-        )
+        hint = "WITH (format = 'parquet', path = 'results/…') says where its files go"
+        raise SourceProblem(f"sink {name} has no path", hint=hint)
     return FileSink(path, ENCODERS[kind])
 
 
@@ -57,7 +53,7 @@ def sink_format(options: Mapping[str, str]) -> str:
 
 
 def hand_over_problem(problem: Exception) -> EddylineError:
-    """What a sink or a callback raised, as an error of the job."""
+    """The exception of a sink or a callback as an error of the job."""
     if isinstance(problem, EddylineError):
         return problem
     return UserError(
@@ -72,7 +68,7 @@ def ParquetSink(folder: str, writer: Writer | None = None, tuning: OutputTuning 
 
 
 class PassingSink:
-    """A sink that has nothing to keep or take back."""
+    """A sink that keeps nothing until a checkpoint and removes nothing after a restart."""
 
     def open(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -99,8 +95,8 @@ class CallbackSink(PassingSink):
 
 
 class NumberedSink(PassingSink):
-    """Calls a function with each epoch's results and the epoch's number: one that comes again after a crash has the
-    same."""
+    """Calls a function with each epoch's results and the epoch's number. An epoch that is repeated after a crash has the
+    same number."""
 
     def __init__(self, function: Callable[[pa.Table, int], object]):
         self._function = function
@@ -136,28 +132,19 @@ class DropSink(PassingSink):
         self.count += table.num_rows
 
 
-class MemorySink:
+class MemorySink(PassingSink):
     """Keeps results, by epoch."""
 
     def __init__(self) -> None:
-        self.schema: pa.Schema | None = None
+        self.schema = None
         self._tables: list[tuple[int, pa.Table]] = []
-
-    def open(self, schema: pa.Schema) -> None:
-        self.schema = schema
 
     def write(self, epoch: int, table: pa.Table) -> None:
         if table.num_rows:
             self._tables.append((epoch, table))
 
-    def flush(self, epoch: int) -> None:
-        return None
-
     def truncate_after(self, epoch: int) -> None:
         self._tables = [(e, t) for e, t in self._tables if e <= epoch]
-
-    def close(self) -> None:
-        return None
 
     @property
     def tables(self) -> list[pa.Table]:
@@ -165,13 +152,10 @@ class MemorySink:
 
     def last_time(self) -> int | None:
         """The `_ts` of the newest row, in microseconds; None: there is none."""
-        if not self._tables:
-            return None
-        newest = self._tables[-1][1].column("_ts").cast(pa.int64())
-        return int(newest[len(newest) - 1].as_py())
+        return newest_time(self._tables[-1][1]) if self._tables else None
 
     def table(self) -> pa.Table:
-        """Everything so far."""
+        """All results so far."""
         assert self.schema is not None, "open comes before table"
         return pa.concat_tables([self.schema.empty_table(), *self.tables])
 
@@ -191,11 +175,8 @@ class ConsoleSink(PassingSink):
 
 def as_rich(table: pa.Table, title: str, limit: int) -> RichTable:
     """The first rows of a table for the terminal."""
-    shown = RichTable(
-        title=title,
-        title_justify="left",
-        caption=None if table.num_rows <= limit else f"{table.num_rows - limit} more rows",
-    )
+    more = None if table.num_rows <= limit else f"{table.num_rows - limit} more rows"
+    shown = RichTable(title=title, title_justify="left", caption=more)
     for field in table.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
         shown.add_column(field.name, justify="right" if number else "left")
@@ -205,7 +186,7 @@ def as_rich(table: pa.Table, title: str, limit: int) -> RichTable:
 
 
 def _unite(types: dict[str, tuple[pa.DataType, str]], query: str, schema: pa.Schema) -> bool:
-    """Add a query's columns to those known by name; whether there are new ones."""
+    """Add a query's columns to those known by name; returns whether there are new ones."""
     for field in schema:
         known = types.get(field.name)
         if known is not None and known[0] != field.type:
@@ -226,17 +207,17 @@ def _united(types: Mapping[str, tuple[pa.DataType, str]]) -> pa.Schema:
 
 
 class AllSink:
-    """One sink for all queries: each writes through its own port, and says which query it is."""
+    """One sink for all queries: each query writes through its own port, which adds the column `_query`."""
 
     def __init__(self, inner: Sink):
         self._inner = inner
-        #: Every column by name: its type, and the query that brought it.
+        #: Every column by name: its type, and the first query that has it.
         self._types: dict[str, tuple[pa.DataType, str]] = {}
         self._union: pa.Schema | None = None
         self._open = 0
 
     def port(self, query: str) -> Sink:
-        """What the query with this name writes to."""
+        """The sink of the query with this name."""
         return _Port(self, query)
 
     def add(self, query: str, schema: pa.Schema) -> None:
@@ -250,17 +231,9 @@ class AllSink:
         self.write_all(epoch, pa.repeat(pa.scalar(query), table.num_rows), table)
 
     def write_all(self, epoch: int, queries: pa.Array, table: pa.Table) -> None:
-        """Results of several queries in one table; `queries` says of each row whose it is."""
+        """Results of several queries in one table; `queries` has the name of the query of each row."""
         assert self._union is not None
-        arrays = [
-            queries
-            if field.name == "_query"
-            else table.column(field.name)
-            if field.name in table.column_names
-            else pa.nulls(table.num_rows, field.type)
-            for field in self._union
-        ]
-        self._inner.write(epoch, pa.Table.from_arrays(arrays, schema=self._union))
+        self._inner.write(epoch, arranged(table, self._union, {"_query": queries}))
 
     def flush(self, epoch: int) -> None:
         self._inner.flush(epoch)
@@ -272,7 +245,7 @@ class AllSink:
         self._inner.close()
 
     def open_again(self) -> None:
-        """After `close`, for the queries that it had."""
+        """Open the sink after `close`, for the same queries."""
         assert self._union is not None
         self._inner.open(self._union)
 

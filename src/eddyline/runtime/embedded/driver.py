@@ -222,7 +222,7 @@ class EmbeddedDriver:
     def let_go(self) -> None:
         """After the last write of this driver another process may continue from the checkpoint."""
         if self.checkpoint is not None:
-            shared_writer().settle()
+            shared_writer().wait()
             self.checkpoint.release()
 
     def raise_failure(self) -> None:

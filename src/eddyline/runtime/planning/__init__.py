@@ -1,1 +1,1 @@
-"""The planner at run time: samples of stores, and when a plan should be left."""
+"""The planner at run time: samples of stores, and when a group gets another plan."""

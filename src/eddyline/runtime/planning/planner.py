@@ -1,17 +1,15 @@
-"""The planner at run time: looks at what the stores hold, decides whether a plan still fits, asks the pipeline to
-replant.
+"""The planner at run time: it samples the stores, decides whether a plan still fits, and has the pipeline replant.
 
-Answer   `choose` gives a new join group its first tree, within what the other groups leave of the budgets.
-         `after_epoch` looks at each group with `plan = 'auto'` and three streams or more, and moves it to another tree
-         when `plan/tree/migration.py` says so: at once when a budget is broken, on a second opinion otherwise, never
-         twice within a few looks.
-State    Per group what was seen, fading by half from look to look, and the assessment that EXPLAIN shows. Tree and
-         counts are in every checkpoint (`saved`, `restored`), so that a restart neither forgets what was learned nor
-         moves back.
-Limits   A look needs `rows_per_look` new rows; it samples stores, so its cost does not grow with them. Selectivities
-         are measured between new rows and the windows they meet, whatever the running tree probes. Where `autonomous`
-         is off (shards), the driver of the job adds up what `seen` gives, passes it to one planner (`weigh`), and sends
-         the migration to every shard's `carry_out`.
+Answer   `choose` gives a new join group its first tree, within the budgets that the other groups leave. `after_epoch`
+         samples the stores of each group with `plan = 'auto'` and three streams or more. It moves the group to another
+         tree if `plan/tree/migration.py` finds a better one: at once if a budget is exceeded, otherwise if two samples in
+         a row find it. After a move the group keeps its tree for `PlanningTuning.cool` samples.
+State    Per group its statistics, in which older samples count less and less, and the assessment that EXPLAIN shows. Tree
+         and statistics are in every checkpoint (`saved`, `restored`): a restart keeps both.
+Limits   A sample needs `rows_per_look` new rows; its cost does not grow with the stores. Selectivities are measured
+         between new rows and windows, independently of the probes of the running tree. On Spark the planners of shards
+         only sample (`autonomous` is off). The driver adds up their statistics (`seen`), passes them to one planner
+         (`weigh`) and sends the migration to `carry_out` of every shard.
 Reading  docs/design/0003-replanning.md
 """
 
@@ -48,13 +46,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("eddyline.planner")
 
-#: How many plans that were not taken are remembered.
+#: How many of the plans that were not taken `refused` holds.
 _REFUSED = 20
 
 
 @dataclass
 class PlannerWatch:
-    """What the planner remembers of one group."""
+    """The state of the planner for one group."""
 
     group: JoinGroup
     lowered: Lowered
@@ -77,15 +75,15 @@ class Planner:
         self.pipeline = pipeline
         self.tuning = pipeline.settings.tuning.planning
         self.watches: dict[str, PlannerWatch] = {}
-        #: Whether the plan of some group may change.
+        #: Whether the plan of at least one group may change.
         self.follows = False
         #: Whether this planner decides; those of shards only carry out migrations.
         self.autonomous = True
-        #: Whether a query may be refused because of its budget; not where the driver of the job has admitted it.
+        #: Whether `choose` refuses a query that exceeds its budget; on Spark the driver of the job checks this instead.
         self.refuses = True
         #: Every move so far, as `--stats` shows it.
         self.migrations: list[dict[str, object]] = []
-        #: Other trees that were found and not taken: the newest, each with the reason.
+        #: The newest trees that a search found and that were not taken, each with the reason.
         self.refused: deque[dict[str, object]] = deque(maxlen=_REFUSED)
 
     @property
@@ -99,7 +97,7 @@ class Planner:
         """The first tree of a new group.
 
         Raises:
-            PlanProblem: no tree fits what the other groups leave, and the query does not say `over_budget = 'warn'`.
+            PlanProblem: no tree fits the budgets that the other groups leave, and `over_budget` is not 'warn'.
         """
         choice = choose(lowered, self.sources, left=self._left(lowered))
         if self.refuses:
@@ -109,7 +107,7 @@ class Planner:
         return choice
 
     def watch(self, group: JoinGroup, lowered: Lowered, choice: TreeChoice) -> None:
-        """A group has been built with a choice."""
+        """Watch a group that was built with a choice."""
         settings = lowered.query.settings
         follows = settings.plan == "auto" and settings.replan == "on" and len(lowered.moving) > 2
         self.watches[lowered.signature] = PlannerWatch(group, lowered, choice, follows)
@@ -122,8 +120,7 @@ class Planner:
         self.follows = any(watch.follows for watch in self.watches.values())
 
     def _left(self, lowered: Lowered, own: Mapping[str, float] | None = None) -> Budgets:
-        """What the other groups leave of the budgets; a stream's store is counted once, whatever the number of its
-        readers."""
+        """The budgets that the other groups leave. A stream's store counts once, also if several groups read it."""
         self._forget_closed()
         settings = lowered.query.settings
         others = [watch.choice for signature, watch in self.watches.items() if signature != lowered.signature]
@@ -141,12 +138,12 @@ class Planner:
         return Budgets(cpu, max(memory - sum(other.inner for other in others) - extra, 0.0))
 
     def lines(self, group: object, lowered: Lowered) -> dict[str, str]:
-        """What EXPLAIN says of the costs of a group's plan."""
+        """The lines of EXPLAIN about the costs of a group's plan."""
         watch = next((watch for watch in self.watches.values() if watch.group is group), None)
         costs = {} if watch is None else cost_lines(lowered, watch.choice, watch.now)
-        streams = {name: intake.stream for name, intake in self.pipeline.intakes.items()}
-        promises = promise_line(lowered.query, {**streams, **self.pipeline.table_schemas})
-        implied = implied_line(lowered.query, {name: stream.time for name, stream in streams.items()})
+        promises = promise_line(lowered.query, self.sources)
+        times = {name: intake.stream.time for name, intake in self.pipeline.intakes.items()}
+        implied = implied_line(lowered.query, times)
         if promises:
             promises["triggers"] = self.pipeline.triggers.line(lowered.query)
         return {**implied, **promises, **costs, **self.pipeline.spilling.lines({seat.source for seat in lowered.seats})}
@@ -154,66 +151,57 @@ class Planner:
     # -- across a restart
 
     def saved(self) -> dict[str, Any]:
-        """What a checkpoint keeps, as JSON values: per group the plan that runs and what looks rest on; the moves so
-        far.
+        """The part of a checkpoint, as JSON values: per group its plan and its statistics; the moves so far.
 
-        The planner of a shard keeps nothing: the driver keeps what it decided.
+        The planner of a shard saves nothing: the driver saves its decisions.
         """
         if not self.autonomous:
             return {}
         plans = {
-            signature: {
-                **plan_document(watch.group.tree, running_orders(watch.group)),
-                "quiet_until": watch.quiet_until,
-            }
+            signature: plan_document(watch.group.tree, running_orders(watch.group)) | {"quiet_until": watch.quiet_until}
             for signature, watch in self.watches.items()
             if watch.follows
         }
         return {"plans": plans, "marks": self.marks(), "migrations": self.migrations}
 
     def restored(self, saved: Mapping[str, Any]) -> dict[str, tuple[Tree, Orders]]:
-        """Remember what was seen before a restart; the trees and probe orders to continue with, by signature.
+        """Restore the statistics; returns the trees and probe orders to continue with, by signature.
 
-        A group whose plan may not change (a given plan, `replan = 'off'`) is not among them: it has what its settings
-        say now.
+        A group whose plan may not change (a given plan, `replan = 'off'`) is left out: its settings give its tree.
         """
         if not saved:
             return {}
         self.migrations = list(saved["migrations"])
         self.resume(saved["marks"])
-        mine = {
-            signature: watch
-            for signature, watch in self.watches.items()
-            if watch.follows and signature in saved["plans"]
-        }
-        for signature, watch in mine.items():
-            watch.quiet_until = saved["plans"][signature]["quiet_until"]
-        return {signature: plan_from(saved["plans"][signature]) for signature in mine}
+        plans = {s: plan for s, plan in saved["plans"].items() if s in self.watches and self.watches[s].follows}
+        for signature, plan in plans.items():
+            self.watches[signature].quiet_until = plan["quiet_until"]
+        return {signature: plan_from(plan) for signature, plan in plans.items()}
 
     # -- after an epoch
 
     def after_epoch(self) -> None:
-        """Look at the groups whose plan may change; move those for which that is worth it."""
+        """Sample the groups whose plan may change, and move those for which a better plan was found."""
         if not any(watch.follows for watch in self.watches.values()):
             return
         self._forget_closed()
         for watch in self.watches.values():
-            if watch.follows and self._look(watch) and self.autonomous:
-                migration = self._considered(watch)
+            if watch.follows and self._sample(watch) and self.autonomous:
+                migration = self._better(watch)
                 if migration is not None:
                     self.carry_out(watch.lowered.signature, migration)
 
     def seen(self) -> dict[str, GroupStatistics]:
-        """What was seen of each group whose plan may change, by signature: records that can be added up over shards."""
+        """The statistics of each group whose plan may change, by signature; those of shards can be added up."""
         return {signature: watch.seen for signature, watch in self.watches.items() if watch.seen is not None}
 
     def weigh(self, signature: str, seen: GroupStatistics) -> Migration | None:
-        """What was seen of a group elsewhere, by all shards together; the move that it asks for, which the group here
-        makes too."""
+        """Take the statistics of a group from all shards together; returns the migration to a better plan, which the
+        group of this planner makes, too."""
         watch = self.watches[signature]
         watch.seen = seen
         watch.looks += 1
-        migration = self._considered(watch)
+        migration = self._better(watch)
         if migration is not None:
             self._move(watch, migration)
         return migration
@@ -242,7 +230,7 @@ class Planner:
                 watch.seen = None if saved["seen"] is None else GroupStatistics.from_document(saved["seen"])
 
     def running(self, signature: str) -> Running:
-        """What a group runs, in the form that `decide` takes."""
+        """The plan that a group runs, in the form that `assess` and `judge` take."""
         watch = self.watches[signature]
         orders = running_orders(watch.group)
         windows = tuple(_largest(watch.group, position) for position in range(len(watch.lowered.seats)))
@@ -274,8 +262,8 @@ class Planner:
         self.pipeline.replant(watch.group, migration.tree, migration.orders)
         watch.quiet_until, watch.wanted, watch.now = watch.looks + self.tuning.cool, None, None
 
-    def _considered(self, watch: PlannerWatch) -> Migration | None:
-        """What the last look asks for, once it has been said twice; a broken budget is not waited for."""
+    def _better(self, watch: PlannerWatch) -> Migration | None:
+        """The migration that the last two samples find better, or the last one if a budget is exceeded."""
         assert watch.seen is not None
         due = (
             watch.searched is None
@@ -298,16 +286,16 @@ class Planner:
         return watch.wanted if again or (watch.wanted is not None and watch.wanted.urgent) else None
 
     def _note_refused(self, watch: PlannerWatch, reason: str) -> None:
-        """Remember why another tree is not taken; the same tree of the same queries is one entry."""
+        """Note why another tree is not taken; the same tree of the same queries is one entry."""
         queries = _queries_of(watch.group)
         found = {"epoch": self.pipeline.epochs, "queries": queries, "tree": str(watch.choice.tree), "reason": reason}
         if not any(known["tree"] == found["tree"] and known["queries"] == queries for known in self.refused):
             self.refused.append(found)
 
-    # -- a look
+    # -- a sample
 
-    def _look(self, watch: PlannerWatch) -> bool:
-        """Add what is new to what was seen; whether there was enough."""
+    def _sample(self, watch: PlannerWatch) -> bool:
+        """Sample the stores and add the result to the statistics; returns False if there were too few new rows."""
         timeline = self.pipeline.timelines[frozenset(watch.lowered.seats[p].source for p in watch.lowered.moving)]
         frontier = timeline.frontier
         if frontier is None:
@@ -322,10 +310,7 @@ class Planner:
         new = sum(released.values()) - sum(watch.released.values())
         if new < self.tuning.rows_per_look or frontier <= watch.frontier:
             return False
-        samples = {
-            position: Sample(bases[position], watch.ends.get(position), frontier, released, self.tuning)
-            for position in bases
-        }
+        samples = {p: Sample(base, watch.ends.get(p), frontier, released, self.tuning) for p, base in bases.items()}
         references = []
         for position, base in bases.items():
             sample = samples[position]
@@ -344,7 +329,7 @@ class Planner:
         return True
 
     def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows of a stream have new ids: which of them are new since the last look stays."""
+        """The rows of a stream have new ids: convert the ends that the last sample noted."""
         for watch in self.watches.values():
             for position, end in watch.ends.items():
                 if watch.group.bases[position].store is old_to_new.store:
@@ -357,7 +342,7 @@ def running_orders(group: JoinGroup) -> Orders:
 
 
 def _largest(group: JoinGroup, position: int) -> Window | None:
-    """The window that a reference's store has to cover for all members."""
+    """The smallest window that covers the windows of all members of a reference; None: it is a table."""
     base = group.bases[position]
     if base.stream.is_table:
         return None
@@ -365,10 +350,10 @@ def _largest(group: JoinGroup, position: int) -> Window | None:
     ranges = [w.micros for w in windows if isinstance(w, Range)]
     counts = [w.count for w in windows if isinstance(w, Rows)]
     if windows and isinstance(windows[0], Now | PartitionedRows):
-        # All members of the group have the same.
+        # All members of a group have the same window of these kinds.
         return windows[0]
     if any(isinstance(w, Unbounded) for w in windows) or (ranges and counts) or not windows:
-        # Windows by time and by rows do not compare: what the store holds decides.
+        # Windows by time and by rows cannot be compared.
         return Unbounded()
     return Range(max(ranges)) if ranges else Rows(max(counts))
 

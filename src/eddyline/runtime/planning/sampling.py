@@ -1,9 +1,9 @@
-"""Samples of what the stores of a join group hold, for the planner.
+"""Samples of the stores of a join group, for the planner.
 
-Answer   `Sample` takes some of the new rows of a reference, and some of the rows in its window. `sampled_edge` counts
-         how many pairs of two samples satisfy the join. `differs` says whether a rate or a selectivity has moved since
-         an earlier look.
-Limits   The number of sampled rows is bounded (`PlanningTuning`), so a look costs the same whatever the stores hold.
+Answer   `Sample` takes some of the new rows of a reference, and some of the rows in its window. `sampled_edge` counts the
+         pairs of two samples that satisfy the join. `differs` compares rates and selectivities with earlier ones.
+State    None.
+Limits   The number of sampled rows is bounded (`PlanningTuning`), so the cost does not depend on the size of the stores.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ from eddyline.tuning import PlanningTuning
 
 
 class Sample:
-    """Some of the new rows of a reference and some of those in its window, without those that no query wants."""
+    """Some of the new rows of a reference and some of the rows in its window. Rows that no query wants are left out."""
 
     def __init__(
         self, base: StreamInput, last: int | None, frontier: int, released: Mapping[str, int], tuning: PlanningTuning
     ) -> None:
         store, port = base.store, base.port
         self.base = base
-        first = (
-            store.first if base.stream.is_table else port.first_needed(store, frontier, released.get(port.source, 0))
-        )
+        is_table, came = base.stream.is_table, released.get(port.source, 0)
+        first = store.first if is_table else port.first_needed(store, frontier, came)
         live = _spread(first, base.end, tuning.live_rows)
         kept = self._wanted(live)
-        #: Rows in the window, and rows that came since the last look, as far as a query wants them.
+        #: Estimates of rows that a query wants: in the window, and (`wanted`) new since the last sample.
         self.rows = (base.end - first) * (len(kept) / len(live) if len(live) else 0.0)
         self.live = kept
         new = _spread(max(store.first, last), base.end, tuning.new_rows) if last is not None else live[:0]
         self.new = self._wanted(new)
-        came = base.end - last if last is not None else 0
-        self.wanted = came * (len(self.new) / len(new) if len(new) else float(came > 0))
+        count = base.end - last if last is not None else 0
+        self.wanted = count * (len(self.new) / len(new) if len(new) else float(count > 0))
 
     def _wanted(self, ids: Ints) -> Ints:
         ids = ids[self.base.store.holds(ids)] if self.base.store.dropped else ids
@@ -61,17 +60,12 @@ def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], mo
     left, right = samples[pair[0]], samples[pair[1]]
     pairs = float(len(left.new) * len(right.live) + len(left.live) * len(right.new))
     matched = pairs
-    names: tuple[list[str], list[str]] = ([], [])
-    for equality in lowered.equalities:
-        if (equality.left, equality.right) == pair:
-            names[0].append(equality.left_key)
-            names[1].append(equality.right_key)
-        elif (equality.right, equality.left) == pair:
-            names[0].append(equality.right_key)
-            names[1].append(equality.left_key)
-    if names[0]:
-        matched = _equal(left.keys(left.new, names[0]), right.keys(right.live, names[1]))
-        matched += _equal(right.keys(right.new, names[1]), left.keys(left.live, names[0]))
+    keys = [(e.left_key, e.right_key) for e in lowered.equalities if (e.left, e.right) == pair]
+    keys += [(e.right_key, e.left_key) for e in lowered.equalities if (e.right, e.left) == pair]
+    if keys:
+        left_keys, right_keys = [key for key, _ in keys], [key for _, key in keys]
+        matched = _equal(left.keys(left.new, left_keys), right.keys(right.live, right_keys))
+        matched += _equal(right.keys(right.new, right_keys), left.keys(left.live, left_keys))
     for condition in residuals_between(lowered, pair):
         if len(left.live) and len(right.live):
             some: dict[Ref, tuple[Sample, Ints]] = {
@@ -85,19 +79,20 @@ def sampled_edge(lowered: Lowered, pair: Pair, samples: Mapping[int, Sample], mo
 
 
 def _equal(new: Ints, live: Ints) -> float:
-    # Both are sorted: places of ascending values are found in less than half the time.
-    there, asked = np.sort(live), np.sort(new)
-    return float(np.sum(there.searchsorted(asked, side="right") - there.searchsorted(asked, side="left")))
+    # Sorting `new`, too, more than halves the time: searches of ascending values stay in the cache.
+    live, new = np.sort(live), np.sort(new)
+    return float(np.sum(live.searchsorted(new, side="right") - live.searchsorted(new, side="left")))
 
 
 def _spread(first: int, end: int, most: int) -> Ints:
-    """At most `most` ids, evenly over a stretch."""
+    """At most `most` ids, evenly spread from `first` to `end`."""
     count = max(end - first, 0)
     return np.arange(first, end) if count <= most else first + (np.arange(most) * count) // most
 
 
 def _stepped(ids: Ints, most: int, stride: int) -> Ints:
-    """`most` of the ids, going round in steps: two references with other strides meet in many ways."""
+    """`most` of the ids in steps of `stride`, from the first again after the last. Two references with different strides
+    give many different pairs."""
     return ids[(np.arange(most) * stride) % len(ids)]
 
 
@@ -108,12 +103,10 @@ def differs(now: GroupStatistics, then: GroupStatistics, factor: float) -> bool:
             return True
     for pair, edge in now.edges.items():
         earlier = then.edges.get(pair, EdgeSeen())
-        if (
-            edge.pairs
-            and earlier.pairs
-            and _apart(max(edge.matched, 0.5) / edge.pairs, max(earlier.matched, 0.5) / earlier.pairs, factor)
-        ):
-            return True
+        if edge.pairs and earlier.pairs:
+            share, before = max(edge.matched, 0.5) / edge.pairs, max(earlier.matched, 0.5) / earlier.pairs
+            if _apart(share, before, factor):
+                return True
     return False
 
 

@@ -1,9 +1,9 @@
 """A job as text: statements that declare its streams, tables, queries, sinks and settings again.
 
-Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsed and bound again they give
-         the same. `written_catalog` is the whole job with the places of its queries.
-Limits   A query's settings stand in its WITH where they differ from the defaults; the text is to be bound under the
-         defaults.
+Answer   `catalog_text` is the whole job, `query_text` one query, `sink_text` one sink. Parsing and binding the text gives
+         the same job. `written_catalog` is the whole job with the places of its queries.
+State    None.
+Limits   The WITH of a query has only the settings that differ from the defaults: bind the text under the defaults.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def written_catalog(job: Job) -> CatalogText:
     lines += [requests_text(requests) for requests in job.catalog.requests.values()]
     lines += [derived_text(stream, makers[0]) for stream, makers in job.catalog.makers.items()]
     text, queries = _joined(lines), []
-    said = {name: f"{query_text(query)};\n" for name, query in job.catalog.queries.items()}
-    place = len(text)
-    for name, one in said.items():
-        queries.append((name, place, place + len(one)))
-        place += len(one)
+    statements = {name: f"{query_text(query)};\n" for name, query in job.catalog.queries.items()}
+    begin = len(text)
+    for name, statement in statements.items():
+        queries.append((name, begin, begin + len(statement)))
+        begin += len(statement)
     after = [sink_text(sink) for sink in job.sinks]
     after += [render(Set(name, value)) for name, value in _settings(job.settings).items()]
-    return CatalogText("".join([text, *said.values(), _joined(after)]), tuple(queries))
+    return CatalogText("".join([text, *statements.values(), _joined(after)]), tuple(queries))
 
 
 def _joined(statements: Iterable[str]) -> str:
@@ -76,11 +76,14 @@ def _joined(statements: Iterable[str]) -> str:
 
 
 def query_text(query: BoundQuery) -> str:
-    """CREATE QUERY with everything that differs from the defaults said in WITH."""
-    settings = ", ".join(f"{name} = {_value(value)}" for name, value in _settings(query.settings).items())
-    return (
-        f'CREATE QUERY "{query.name}"{f" WITH ({settings})" if settings else ""} AS {query.text.rstrip().rstrip(";")}'
-    )
+    """CREATE QUERY with all settings that differ from the defaults in its WITH."""
+    return _create("QUERY", query.name, _settings(query.settings), query.text)
+
+
+def _create(kind: str, name: str, options: Mapping[str, object], text: str) -> str:
+    """CREATE … AS with options and the text of a query."""
+    listed = ", ".join(f"{option} = {_value(value)}" for option, value in options.items())
+    return f'CREATE {kind} "{name}"{f" WITH ({listed})" if listed else ""} AS {text.rstrip().rstrip(";")}'
 
 
 def created_by(query: BoundQuery) -> str:
@@ -98,32 +101,27 @@ def statement_text(query: BoundQuery) -> str:
 
 
 def derived_text(stream: str, maker: BoundQuery) -> str:
-    """CREATE STREAM … AS with everything that differs from the defaults said in WITH."""
+    """CREATE STREAM … AS with all settings that differ from the defaults in its WITH."""
     named = {} if maker.feeds is None or maker.feeds.sequence is None else {"sequence": maker.feeds.sequence}
-    settings = ", ".join(f"{name} = {_value(value)}" for name, value in (named | _settings(maker.settings)).items())
-    return f'CREATE STREAM "{stream}"{f" WITH ({settings})" if settings else ""} AS {maker.text.rstrip().rstrip(";")}'
+    return _create("STREAM", stream, named | _settings(maker.settings), maker.text)
 
 
 def template_text(template: Template) -> str:
-    """CREATE TEMPLATE with its options; the settings that it was created under change no answer."""
-    options = f"bits = {template.bits}, index = {_value(template.index)}, history = {_value(span_text(template.history).lower())}"
-    return f'CREATE TEMPLATE "{template.name}" WITH ({options}) AS {template.query.text.rstrip().rstrip(";")}'
+    """CREATE TEMPLATE with its options. Settings are left out: they change no answer of a template."""
+    options = {"bits": template.bits, "index": template.index, "history": span_text(template.history).lower()}
+    return _create("TEMPLATE", template.name, options, template.query.text)
 
 
 def requests_text(requests: RequestStream) -> str:
     roles = {"window": requests.window, "group_by": requests.group_by, "aggregates": requests.aggregates}
-    options = (
-        *_stream_options(requests.stream),
-        *_options({role: name for role, name in roles.items() if name is not None}),
-    )
-    return render(
-        CreateRequests(requests.name, _definitions(requests.stream.schema.columns), requests.template.name, options)
-    )
+    named = _options({role: name for role, name in roles.items() if name is not None})
+    options, columns = (*_stream_options(requests.stream), *named), _definitions(requests.stream.schema.columns)
+    return render(CreateRequests(requests.name, columns, requests.template.name, options))
 
 
 def _constraint_texts(found: ConstraintSet) -> list[str]:
-    """CREATE CONSTRAINTS with its rules, those of a workflow too; settings that differ from the defaults are set around
-    it."""
+    """CREATE CONSTRAINTS with its rules, also those from a workflow. SET statements before and after it change settings
+    that differ from the defaults."""
     plain, own = Settings(), found.settings
     around = {n: v for n in ("constraints", "on_violation") if (v := getattr(own, n)) != getattr(plain, n)}
     book = BookClause(found.book.stream, found.book.type, found.book.partition)
@@ -133,7 +131,7 @@ def _constraint_texts(found: ConstraintSet) -> list[str]:
 
 
 def function_texts(own: OwnFunction) -> list[str]:
-    """CREATE FUNCTION; the setting that holds for it is set around it. Code without a place is in no text."""
+    """CREATE FUNCTION, between SET statements if it is strict. A function of a program has no target in the text."""
     around = [] if not own.strict else [render(Set("on_bad", value)) for value in ("error", Settings().on_bad)]
     target = "" if own.target.startswith("#") else own.target
     arguments = tuple(ColumnDefinition(name, kind) for name, kind in own.arguments)
@@ -142,11 +140,8 @@ def function_texts(own: OwnFunction) -> list[str]:
 
 
 def punctuation_text(derived: DerivedPunctuation) -> str:
-    return render(
-        CreatePunctuation(
-            derived.name, derived.stream, derived.columns, derived.source, derived.source_columns, derived.at
-        )
-    )
+    target, source = (derived.stream, derived.columns), (derived.source, derived.source_columns)
+    return render(CreatePunctuation(derived.name, *target, *source, derived.at))
 
 
 def sink_text(sink: DeclaredSink) -> str:
@@ -162,28 +157,26 @@ def _options(options: Mapping[str, Any]) -> tuple[WithOption, ...]:
 
 
 def _stream_options(stream: Stream) -> tuple[WithOption, ...]:
-    given = dict(stream.options) | {"time": stream.time, "lateness": span_text(stream.lateness).lower()}
-    if stream.idle is not None:
-        given["idle"] = span_text(stream.idle).lower()
-    if stream.most_ahead is not None:
-        given["most_ahead"] = span_text(stream.most_ahead).lower()
-    if stream.sequence is not None:
-        given["sequence"] = stream.sequence
-    if stream.key:
-        given["key"] = ", ".join(stream.key)
-    if stream.punctuation is not None:
-        given["punctuation"] = stream.punctuation
-    if stream.herald is not None:
-        given["herald"] = stream.herald
-    if stream.remember is not None:
-        given["remember"] = span_text(stream.remember).lower()
-    return _options(given)
+    given = {
+        "time": stream.time,
+        "lateness": _span(stream.lateness),
+        "idle": _span(stream.idle),
+        "most_ahead": _span(stream.most_ahead),
+        "sequence": stream.sequence,
+        "key": ", ".join(stream.key) or None,
+        "punctuation": stream.punctuation,
+        "herald": stream.herald,
+        "remember": _span(stream.remember),
+    }
+    return _options({**stream.options, **{name: value for name, value in given.items() if value is not None}})
+
+
+def _span(micros: int | None) -> str | None:
+    return None if micros is None else span_text(micros).lower()
 
 
 def _table_options(table: Table) -> tuple[WithOption, ...]:
-    return _options(
-        {**table.options, **({} if table.refresh is None else {"refresh": span_text(table.refresh).lower()})}
-    )
+    return _options({**table.options, **({} if table.refresh is None else {"refresh": _span(table.refresh)})})
 
 
 def _settings(settings: Settings) -> dict[str, Any]:

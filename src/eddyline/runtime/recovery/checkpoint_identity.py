@@ -1,11 +1,11 @@
-"""Which job a checkpoint folder belongs to: engine, format, the folders for results; and one process at a time.
+"""The identity of a checkpoint folder: its engine, its format and its folders for results; and one process at a time.
 
-Answer   `claim(folder, engine, format)` makes the folder (for its owner alone), locks it, and says that it belongs to
-         this engine; a folder of the other engine, of another format or in use is refused with a hint. `begin` notes
-         the folders for results before the first result is written, so that a run which was killed before its first
-         checkpoint is continued by the same command: `has_begun` says that what lies there is this job's own.
-State    `eddyline.json` and `begun.json` in the folder, sealed, and its lock.
-Limits   Nothing here reads state: each engine knows its own.
+Answer   `claim(folder, engine, format)` makes the folder (for its owner alone), locks it and writes the engine into it. A
+         folder of the other engine, of another format or in use is refused with a hint. `begin` notes the folders for
+         results before the first result is written. If the run is killed before its first checkpoint, `has_begun` tells
+         the next run that the files in these folders are those of the same job.
+State    `eddyline.json` and `begun.json` in the folder, both with checksums, and its lock.
+Limits   Nothing here reads the state itself: each engine reads its own.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from eddyline.state.whole_file import make_folder
 IDENTITY = "eddyline.json"
 BEGUN = "begun.json"
 
-#: What the folders of each engine held before they said whose they are.
+#: Files in checkpoint folders of releases that wrote no `eddyline.json`.
 _TRACES = {"embedded": ("checkpoint.json",), "spark": ("offsets", "commits", os.path.join("eddyline", "ledger.json"))}
-#: The releases that read formats of earlier days, the same in both engines.
+#: The release that reads an older format, the same for both engines.
 _RELEASES = {5: "eddyline 0.2.0"}
 _ANEW = "start anew with an empty checkpoint and an empty folder for results"
 
 
 class Claim:
-    """A folder that this process has for itself."""
+    """A checkpoint folder that this process has locked."""
 
     def __init__(self, folder: str, lock: FolderLock) -> None:
         self.folder = folder
@@ -38,22 +38,22 @@ class Claim:
         self._saved = False
 
     def has_begun(self, results: Iterable[str] = ()) -> bool:
-        """Whether a job of this checkpoint has begun, and writes to all of these folders."""
+        """Whether a run with this checkpoint has begun, and has noted all of these folders."""
         noted = self._noted()
         return noted is not None and {os.path.realpath(path) for path in results} <= set(noted["results"])
 
     def begin(self, results: Iterable[str]) -> None:
-        """Note the folders for results, which hold nothing of others. To be called before anything is written there."""
+        """Note the folders for results, which are empty or those of this job. Called before a result is written."""
         noted = self._noted() or {"results": [], "saved": False}
         self._note(noted | {"results": sorted({*noted["results"], *(os.path.realpath(path) for path in results)})})
 
     def has_saved(self) -> bool:
-        """Whether there has been a checkpoint: then a missing one is a loss."""
+        """Whether a checkpoint was written: if it is missing, state is lost."""
         noted = self._noted()
         return noted is not None and bool(noted.get("saved"))
 
     def note_saved(self) -> None:
-        """There is a checkpoint now."""
+        """Note that a checkpoint was written."""
         if not self._saved:
             noted = self._noted() or {"results": []}
             if not noted.get("saved"):
@@ -79,9 +79,8 @@ class Claim:
 def claim(folder: str, engine: str, format: int) -> Claim:
     """Take a checkpoint folder for an engine, until `release` or the end of the process."""
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise CheckpointProblem(
-            f"{folder} is a file", detail="a checkpoint is a folder", hint="--checkpoint DIR names a folder"
-        )
+        detail, hint = "a checkpoint is a folder", "--checkpoint DIR names a folder"
+        raise CheckpointProblem(f"{folder} is a file", detail=detail, hint=hint)
     try:
         make_folder(folder)
     except OSError as problem:
@@ -94,17 +93,16 @@ def claim(folder: str, engine: str, format: int) -> Claim:
             write_sealed(os.path.join(folder, IDENTITY), {"engine": engine, "format": format})
         else:
             check_identity(folder, engine, format)
-    except OSError as problem:
+    except BaseException as problem:
         lock.release()
-        raise not_writable(folder, problem) from problem
-    except BaseException:
-        lock.release()
+        if isinstance(problem, OSError):
+            raise not_writable(folder, problem) from problem
         raise
     return Claim(folder, lock)
 
 
 def identity(folder: str) -> dict[str, Any] | None:
-    """Engine and format of a checkpoint; None: the folder does not say."""
+    """Engine and format of a checkpoint; None: the folder has no `eddyline.json`."""
     try:
         return _of_form(os.path.join(folder, IDENTITY), "engine and format of the checkpoint", engine=str, format=int)
     except (FileNotFoundError, NotADirectoryError):
@@ -112,7 +110,7 @@ def identity(folder: str) -> dict[str, Any] | None:
 
 
 def _of_form(path: str, holds: str, **fields: type) -> dict[str, Any]:
-    """What a sealed file says, which has at least these fields."""
+    """The content of a file with a checksum; it must have at least these fields."""
     found: dict[str, Any] = read_sealed(path, holds)
     if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in fields.items()):
         raise CheckpointProblem(f"{path} is not of this version's form", detail=f"it held {holds}", hint=RESTORE)
@@ -131,12 +129,9 @@ def check_identity(folder: str, engine: str, format: int) -> None:
 
 
 def of_another_format(what: str, found: object, format: int) -> CheckpointProblem:
-    """The refusal of something whose format is not the one that this version reads; it names the release that continues
-    the job."""
-    release = (
-        _RELEASES.get(found, "the version that wrote it") if isinstance(found, int) else "the version that wrote it"
-    )
-    hint = f"continue the job with {release}, or {_ANEW}"
+    """The error for a format that this version does not read; it names the release that can continue the job."""
+    release = _RELEASES.get(found, "") if isinstance(found, int) else ""
+    hint = f"continue the job with {release or 'the version that wrote it'}, or {_ANEW}"
     return CheckpointProblem(f"{what} has format {found}", detail=f"this version reads format {format}", hint=hint)
 
 
@@ -158,16 +153,3 @@ def _of_the_other(folder: str, engine: str, wanted: str) -> CheckpointProblem:
         detail=f"this job runs on the engine {wanted}; its state has another form",
         hint=f"--engine {engine} continues it; for the engine {wanted} take another --checkpoint DIR, and another --out DIR",
     )
-
-
-__all__ = [
-    "BEGUN",
-    "IDENTITY",
-    "RESTORE",
-    "Claim",
-    "check_identity",
-    "claim",
-    "identity",
-    "not_writable",
-    "of_another_format",
-]

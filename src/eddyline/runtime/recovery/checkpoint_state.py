@@ -1,8 +1,9 @@
-"""What a checkpoint holds, as `eddyline state` shows it: one form for both engines.
+"""The figures of a checkpoint that `eddyline state` shows, in one form for both engines.
 
 Answer   Per shard its live rows, the rows that wait for the frontier, bytes, frontier and queries. An embedded job is
          one shard.
-Limits   Words only: each engine reads its own checkpoints.
+State    None.
+Limits   Only the form: each engine reads its own checkpoints.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class ShardState:
     shard: int
-    #: Rows that a row still to come can meet.
+    #: Rows that a later row can join.
     rows: int
-    #: Rows that have arrived and are not answered yet.
+    #: Rows that have arrived and are in no result yet.
     waiting: int
     bytes: int
-    #: Event times strictly below are answered.
+    #: All results with event times strictly below are complete.
     frontier: int | None
     queries: tuple[str, ...]
 
@@ -26,8 +27,8 @@ class ShardState:
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
     engine: str
-    #: Version of the form; another one is refused by a job.
+    #: Version of the checkpoint's format; a job refuses another one.
     format: int
-    #: The last epoch, or Spark's batch, that is part of it.
+    #: The last epoch, or batch on Spark, that is part of the checkpoint.
     epoch: int
     shards: tuple[ShardState, ...]

@@ -1,11 +1,11 @@
 """One process at a time uses a folder: a lock that dies with its process.
 
-Answer   `FolderLock(folder).take()` locks the folder, or says which process has it (`CheckpointProblem`, exit code 2).
-         The lock goes with `release`, with the object, or with the process, however it ends: after a kill nothing has
-         to be cleaned up.
+Answer   `FolderLock(folder).take()` locks the folder, or raises an error that names the process which has it
+         (`CheckpointProblem`, exit code 2). The lock ends with `release`, with the object, or with the process, also
+         after a kill.
 State    The file `lock` in the folder, which stays; it names the process that took the lock last.
-Limits   Processes on other machines are kept out where the file system shares locks (NFS 4 does). A child that is
-         forked without a new program keeps the lock until it ends.
+Limits   Processes on other machines are kept out if the file system shares locks (NFS 4 does). A child that is forked
+         without a new program keeps the lock until it ends.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import weakref
 from eddyline.errors import CheckpointProblem, StateProblem
 
 NAME = "lock"
-#: Seconds after which a folder that is in use is in use for longer than a look at it takes.
-_GLANCE = 0.02
+#: Seconds before the second attempt: `is_taken` of another process holds the lock for less.
+_RETRY = 0.02
 
 
 class FolderLock:
@@ -36,7 +36,7 @@ class FolderLock:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a process has the folder; asked by others."""
+        """Whether any process has locked the folder."""
         try:
             file = os.open(os.path.join(self.folder, NAME), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -50,18 +50,15 @@ class FolderLock:
             os.close(file)
 
     def take(self) -> None:
-        """Lock the folder, which is there; nothing happens where this object has the lock already."""
+        """Lock the folder, which exists. Does nothing if this object has the lock already."""
         if self.held:
             return
         path = os.path.join(self.folder, NAME)
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
-            raise StateProblem(
-                f"the folder {self.folder} cannot be used",
-                detail=f"{path}: {problem.strerror}",
-                hint="check the path, space and permissions",
-            ) from problem
+            message, hint = f"the folder {self.folder} cannot be used", "check the path, space and permissions"
+            raise StateProblem(message, detail=f"{path}: {problem.strerror}", hint=hint) from problem
         try:
             self._lock(file)
         except BaseException:
@@ -74,27 +71,24 @@ class FolderLock:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                # A process that asks `is_taken` has it for some microseconds.
-                time.sleep(_GLANCE)
+                # `is_taken` of another process may hold the lock for some microseconds.
+                time.sleep(_RETRY)
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.pread(file, 400, 0).decode(errors="replace").strip() or "another process"
-            raise CheckpointProblem(
+            message, hint = (
                 f"the folder {self.folder} is in use",
-                detail=f"{owner} has it",
-                hint="stop that process first, or give this job a folder of its own",
-            ) from None
+                "stop that process first, or give this job a folder of its own",
+            )
+            raise CheckpointProblem(message, detail=f"{owner} has it", hint=hint) from None
         except OSError as problem:
-            raise StateProblem(
-                f"the folder {self.folder} cannot be locked",
-                detail=str(problem),
-                hint="choose a file system that has locks",
-            ) from problem
+            message, hint = f"the folder {self.folder} cannot be locked", "choose a file system that has locks"
+            raise StateProblem(message, detail=str(problem), hint=hint) from problem
         try:
             os.ftruncate(file, 0)
             os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         except OSError:
-            # A full disk: the lock holds, its owner stays unnamed.
+            # A full disk: the lock holds, the file does not name its owner.
             return
 
     def release(self) -> None:
@@ -104,8 +98,8 @@ class FolderLock:
 
 
 def temporary_folder(owner: object) -> tuple[str, FolderLock]:
-    """A folder that goes with its owner, and its lock, which is taken: other processes see by it that the owner is
-    there."""
+    """A new folder, which is removed when its owner is, and its lock, which this process holds: other processes can tell
+    that the owner exists."""
     folder = tempfile.mkdtemp(prefix="eddyline-job-")
     lock = FolderLock(folder)
     lock.take()

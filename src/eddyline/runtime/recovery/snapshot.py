@@ -1,11 +1,12 @@
 """A pipeline written down: a small header and named, immutable blocks of rows.
 
-Answer   `take_snapshot` gives the header (plain JSON) and the names of all blocks it rests on, each with a function
-         that makes its Arrow table; a block that was written once need not be written again. `restore` brings a fresh
-         pipeline with the same queries to exactly that state: indexes and intermediate stores are rebuilt from the live
-         rows.
-Limits   The queries must have been added with the slots and starts that the header says (`saved_queries`). The caller
-         checks that the streams are those of the snapshot (`stream_identity`).
+Answer   `take_snapshot` gives the header (plain JSON) and the names of all blocks that the header names, each with a
+         function that makes its Arrow table. A block never changes, so the driver writes it once. `restore` brings a
+         fresh pipeline with the same queries to exactly that state: it rebuilds indexes and intermediate stores from the
+         live rows.
+State    None.
+Limits   The queries must have been added with the slots and starts of the header (`saved_queries`). The caller checks
+         that the streams are those of the snapshot (`stream_identity`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from eddyline.runtime.recovery.waiting_snapshot import (
 #: Changes when a snapshot of an older version could no longer be read.
 FORMAT = 6
 
+#: Attributes of an intake that a snapshot has under the same names.
+_INTAKE = ("newest", "closed", "arrived", "rows_in", "late", "bad", "violations", "promised", "told")
+
 Header = dict[str, Any]
 Load = Callable[[str], pa.Table]
 
@@ -46,41 +50,29 @@ class Snapshot:
 def take_snapshot(pipeline: Pipeline) -> Snapshot:
     blocks: dict[str, Callable[[], pa.Table]] = {}
     streams = {
-        name: {
-            "newest": intake.newest,
-            "closed": intake.closed,
-            "arrived": intake.arrived,
-            "rows_in": intake.rows_in,
-            "late": intake.late,
-            "bad": intake.bad,
-            "violations": intake.violations,
-            "promised": intake.promised,
-            "told": intake.told,
-        }
+        name: {attribute: getattr(intake, attribute) for attribute in _INTAKE}
         for name, intake in pipeline.intakes.items()
     }
     gates = {name: saved_gate(gate, blocks) for name, gate in pipeline.gating.gates.items()}
     stores = {state.name: saved_store(pipeline.supplies[state.name], blocks) for state in pipeline.stores()}
     timelines = [_saved_timeline(timeline, blocks) for timeline in pipeline.timelines.values()]
-    queries = {}
-    states = {name: state for unit in pipeline.kinds.units() for name, state in unit.snapshot().items()}
-    for query in pipeline.queries.values():
-        state, tables = states.get(query.name, (None, {}))
-        blocks.update(tables)
-        queries[query.name] = {
+    states = {}
+    for unit in pipeline.kinds.units():
+        for name, (state, tables) in unit.snapshot().items():
+            states[name] = state
+            blocks.update(tables)
+    queries = {
+        query.name: {
             "text": query.query.identity,
             "slot": query.slot,
             "start": query.start,
             "stop": query.stop,
             "results": query.results,
             "triggers": pipeline.triggers.changed(query.name),
-            "state": state,
+            "state": states.get(query.name),
         }
-    units = {}
-    for name, (state, tables) in states.items():
-        if name not in pipeline.queries:
-            units[name] = state
-            blocks.update(tables)
+        for query in pipeline.queries.values()
+    }
     header: Header = {
         "format": FORMAT,
         "frontier": pipeline.frontier,
@@ -93,7 +85,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "stores": stores,
         "timelines": timelines,
         "queries": queries,
-        "units": units,
+        "units": {name: state for name, state in states.items() if name not in pipeline.queries},
         "plans": pipeline.planner.saved(),
         "tables": pipeline.versions.saved(blocks),
         "united": {name: united.saved(blocks) for name, united in pipeline.derived.united.items()},
@@ -104,18 +96,16 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
 def _saved_timeline(timeline: Timeline, blocks: dict[str, Callable[[], pa.Table]]) -> dict[str, Any]:
     streams = {}
     for name, queue in timeline.queues.items():
-        # Timelines that wait for the same rows rest on the same block.
-        streams[name] = {
-            **saved_queue(queue, f"{name}-of-{timeline.name}", blocks),
-            "records": timeline.records[name].saved(blocks),
-        }
+        # Two timelines in which the same rows wait share one block.
+        waiting = saved_queue(queue, f"{name}-of-{timeline.name}", blocks)
+        streams[name] = {**waiting, "records": timeline.records[name].saved(blocks)}
     closed, made = timeline.closings.snapshot(timeline.name)
     blocks.update(made)
     return {"frontier": timeline.frontier, "next_rank": timeline.next_rank, "streams": streams, "closed": closed}
 
 
 def _saved_streams(header: Header) -> list[tuple[str, dict[str, Any]]]:
-    """What each timeline keeps of each of its streams."""
+    """Per timeline and stream, the name of the stream and its part of the header."""
     return [(name, stream) for timeline in header["timelines"] for name, stream in timeline["streams"].items()]
 
 
@@ -131,7 +121,7 @@ def saved_queries(header: Header) -> dict[str, dict[str, Any]]:
 
 
 def pass_on(header: Header, here: Collection[str]) -> None:
-    """A job goes on with some of its queries: those that need the state of a query that is gone get it."""
+    """Before a start with the queries `here` only: pass the state of dropped queries to the queries that need it."""
     for kind in KINDS:
         kind.pass_on(header, here)
 
@@ -143,7 +133,7 @@ def waiting_blocks(header: Header) -> list[str]:
 
 
 def block_content(header: Header, block: str) -> str:
-    """What a block of a snapshot holds, in words."""
+    """A text for errors: what a block of a snapshot holds."""
     for name, store in header["stores"].items():
         if content := store_content(name, store, block):
             return content
@@ -181,14 +171,12 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     pipeline.peak_rows, pipeline.peak_bytes = header["peak_rows"], header["peak_bytes"]
     for name, saved in header["streams"].items():
         if name not in pipeline.intakes:
-            # The stream of a query that has gone.
+            # The stream of a query that the job no longer has.
             continue
-        intake = pipeline.intakes[name]
-        intake.newest, intake.closed, intake.arrived = saved["newest"], saved["closed"], saved["arrived"]
-        intake.rows_in, intake.late, intake.bad = saved["rows_in"], saved["late"], saved["bad"]
-        intake.violations, intake.promised = saved["violations"], saved["promised"]
-        # Checkpoints of before do not have it: rows that break their heartbeats are late.
-        intake.told = saved.get("told")
+        # Older checkpoints have no `told`: rows that break an earlier heartbeat are then late.
+        saved = {"told": None, **saved}
+        for attribute in _INTAKE:
+            setattr(pipeline.intakes[name], attribute, saved[attribute])
     pipeline.gating.announced = set(header["announced"])
     for name, saved in header["gates"].items():
         restore_gate(pipeline.gating.open(name), saved, load)
@@ -200,7 +188,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         if name in pipeline.supplies:
             restore_store(pipeline.supplies[name], saved, load)
     for name in pipeline.gating.gates.keys() - header["gates"].keys():
-        # What was declared since then speaks of rows that wait, too.
+        # Punctuations that were declared after the snapshot hold for rows that wait, too.
         pipeline.gating.reopen(name)
     for name, saved in header.get("united", {}).items():
         if name in pipeline.derived.makers:
@@ -219,7 +207,7 @@ def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
         unit.restore(
             {**header.get("units", {}), **{name: header["queries"][name]["state"] for name in unit.queries}}, load
         )
-    # A group continues with the tree that it had moved to.
+    # A group continues with the tree that it had at the snapshot.
     plans = pipeline.planner.restored(header.get("plans", {}))
     for signature, group in pipeline.groups.items():
         pipeline.replant(group, *plans.get(signature, (group.tree, None)))

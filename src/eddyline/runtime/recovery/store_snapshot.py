@@ -1,11 +1,10 @@
-"""A stream's store in a snapshot: its segments, the rows that were dropped from them, and how far each timeline has
-read.
+"""A stream's store in a snapshot: its segments, the rows dropped from them, and the read position of each timeline.
 
-Answer   `saved_store` gives the part of the header, and puts blocks beside it; `restore_store` brings a store of a
-         fresh pipeline, whose queries have their ports already, to that state.
+Answer   `saved_store` gives the part of the header and adds the blocks. `restore_store` brings a store of a fresh
+         pipeline, whose queries have their ports already, to that state.
 State    None.
-Limits   A segment is written once. Places and numbers of rows that a timeline had not reached then are in a block of
-         their own, the amendments of this timeline, while the segment stands.
+Limits   A segment is written once. A timeline may reach rows of it later: as long as the segment exists, their places and
+         numbers are in a block of their own, the amendments of that timeline.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from eddyline.state.store import Store
 
 Load = Callable[[str], pa.Table]
 
-#: In the metadata of a segment: the columns of lineage that it does not hold because all of its rows are wanted.
+#: Metadata of a segment: the columns of lineage that it does not hold because their queries want all rows.
 _WHOLE = b"whole"
-#: Rows whose bits are spread out at once.
+#: Rows of which the bits are unpacked at once.
 _AT_ONCE = 4096
 
 
@@ -54,13 +53,8 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
         if first < end:
             amended = f"{state.name}-read-by-{name}-{segments.token}-{state.store.generation}-{first}-{end}"
             blocks[amended] = partial(_amendments, state, reader, first, end)
-        readers[name] = {
-            "position": reader.position,
-            "now": reader.now,
-            "seen": reader.seen,
-            "passed": reader.passed,
-            "amended": amended,
-        }
+        positions = {"position": reader.position, "now": reader.now, "seen": reader.seen, "passed": reader.passed}
+        readers[name] = {**positions, "amended": amended}
     store = state.store
     return {
         "reach": supply.reach,
@@ -79,15 +73,14 @@ def saved_store(supply: Supply, blocks: dict[str, Callable[[], pa.Table]]) -> di
 
 
 def _segment_table(supply: Supply, segment: Segment) -> pa.Table:
-    """The rows of a segment; it names the columns that are not in it because the queries behind them want all of its
-    rows."""
+    """The rows of a segment. Its metadata names the columns that it does not hold because their queries want all rows."""
     table = supply.segments.table(segment)
     whole = [port.lineage_column for port in supply.state.ports if not port.stores_lineage]
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _WHOLE: json.dumps(whole)})
 
 
 def store_content(name: str, saved: Mapping[str, Any], block: str) -> str | None:
-    """What a block that belongs to a store holds, as text."""
+    """A text for errors: what a block of a store holds; None: the block is of another store."""
     if any(block == Segment(name, *segment).name for segment in saved["segments"]):
         return f"live rows of stream {name}"
     if block == saved["dropped"]:
@@ -98,7 +91,7 @@ def store_content(name: str, saved: Mapping[str, Any], block: str) -> str | None
 
 
 def _amendments(state: StreamState, reader: ReadPosition, first: int, end: int) -> pa.Table:
-    """Places and numbers of rows for a timeline, and whether its queries have lost a row."""
+    """Places and numbers of rows for a timeline, and whether no query of the timeline wants a row any more."""
     ids = np.arange(first, end)
     ports = state.ports_of(reader)
     lost = np.array([port.stores_lineage for port in ports]).all() & np.ones(len(ids), np.bool_)
@@ -123,7 +116,7 @@ def restore_store(supply: Supply, saved: Mapping[str, Any], load: Load) -> None:
     if lineage.is_as_written:
         segments.segments = written
         return
-    # Segments are written anew with the next checkpoint: the names in them are those of joins that are no longer there.
+    # The next checkpoint writes all segments anew: these have lineage columns of joins that the job no longer has.
     for reader in state.readers.values():
         reader.sealed = (0, 0)
 
@@ -147,7 +140,7 @@ def _restore_reader(state: StreamState, reader: ReadPosition, saved: Mapping[str
             for port in state.ports_of(reader):
                 port.release(store, lost)
         first = int(ids[0])
-    # The segments have these rows as not reached.
+    # In the segments these rows are not reached by the timeline.
     reader.sealed = (first, store.end)
 
 
@@ -172,13 +165,12 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
             for port, found in zip(stream.ports, bits, strict=True)
             if port.stores_lineage
         }
-        # A column that no query read when the segment was written: a query that reads it now began after these rows.
-        payload = {
-            name: table.column(saved).combine_chunks()
-            if saved in table.column_names
-            else pa.nulls(len(table), store.types[name].arrow)
-            for name, saved in ((name, payload_name(name)) for name in store.payload)
-        }
+        payload = {}
+        for name in store.payload:
+            # No query read a missing column when the segment was written. One that reads it now began after these rows.
+            known = payload_name(name) in table.column_names
+            column = table.column(payload_name(name)).combine_chunks() if known else None
+            payload[name] = pa.nulls(len(table), store.types[name].arrow) if column is None else column
         for column, (compiled, kind) in stream.keys.items():
             columns[column] = keys_of(compiled({at: payload[at[1]] for at in compiled.columns}, len(table)), kind)
         for column, parts in stream.composites.items():
@@ -190,7 +182,7 @@ def _restore_rows(stream: StreamState, tables: list[pa.Table], end: int, lineage
 
 
 def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
-    """Which of the rows that lie in segments are gone."""
+    """Drop the rows that segments hold and the store had dropped."""
     store.forget_before(saved["first"])
     if saved["dropped"] is not None:
         store.drop(np.asarray(load(saved["dropped"]).column("id")))
@@ -199,12 +191,12 @@ def _restore_drops(store: Store, saved: Mapping[str, Any], load: Load) -> None:
 
 @dataclass
 class Lineage:
-    """Which query wants which stored row, by query and reference; in segments it lies under columns and slots of the
-    run before."""
+    """The columns and slots that the lineage of each query and reference had in the run before, which wrote the
+    segments."""
 
     #: (query, reference) -> the column and the slot of the run before.
     known: Mapping[tuple[str, str], tuple[str, int]]
-    #: Whether all queries have the columns and slots that they had.
+    #: Whether all queries have the same columns and slots as in the run before.
     is_as_written: bool
 
     @classmethod
@@ -220,9 +212,9 @@ class Lineage:
                 place = known.get((member.query, member.reference))
                 if place is None and port.probed:
                     raise CheckpointProblem(
-                        f"the checkpoint does not say which rows of stream {stream.name} the query {member.query} wants",
-                        detail=f"the query reads the stream as {member.reference}, and stands in the checkpoint",
-                        hint="drop the query from the job for one run and add it again: it then sees the rows from there on",
+                        f"the checkpoint has no lineage of query {member.query} for the rows of stream {stream.name}",
+                        detail=f"the query reads the stream as {member.reference}, and is part of the checkpoint",
+                        hint="drop the query from the job for one run and add it again: it then reads the rows from there on",
                     )
                 as_written &= place == (port.lineage_column, slot)
         return cls(known, as_written)
@@ -232,7 +224,7 @@ class Lineage:
         rows, whole = len(table), json.loads(table.schema.metadata[_WHOLE])
         slots: dict[str, list[tuple[int, int]]] = {}
         for slot, member in port.members.items():
-            # A query that kept no rows is not known: it has been given all that are stored.
+            # A query without a place stored no rows: no segment has its bit.
             if (place := self.known.get((member.query, member.reference))) is not None:
                 slots.setdefault(place[0], []).append((place[1], slot))
         found = np.zeros((rows, port.width), np.uint64)
@@ -241,14 +233,13 @@ class Lineage:
                 found |= _moved(columns[column].reshape(rows, -1), pairs, port.width)
             elif column in whole:
                 found |= bits_of(tuple(slot for _, slot in pairs), port.width)
-            # Otherwise the rows were stored before the join was there: its queries do not see them.
-        # A bit may be that of a query which has gone and whose slot was given to another after the segment was written.
+            # Otherwise the rows were stored before the join existed: its queries do not read them.
+        # A bit may be that of a dropped query whose slot another query got after the segment was written.
         return found & _begun(port, columns["ts"])
 
 
 def _moved(lineage: LineageBits, pairs: Sequence[tuple[int, int]], width: int) -> LineageBits:
-    """Lineage that has, per pair of slots, the bit of the first in the place of the second; bits beyond the given
-    lineage are zero."""
+    """Lineage in which, per pair of slots, the second slot has the bit that the first has in `lineage`."""
     known = [(before, slot) for before, slot in pairs if before < 64 * lineage.shape[1]]
     found = np.zeros((len(lineage), width), np.uint64)
     if all(before == slot for before, slot in known):

@@ -1,10 +1,10 @@
-"""What a stream must not change about itself under a checkpoint, in both runtimes.
+"""The properties of a stream that must not change under a checkpoint, for both engines.
 
-Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format,
-         path and constraints, of which there is a digest of the rules too, since they may stand in a workflow's file,
-         and whether they are checked. `check_identities` refuses streams that differ from those of a checkpoint and
-         says in what.
-Limits   Two paths are the same if they are equal as absolute paths, or lead to the same place once symbolic links are
+Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format, path
+         and constraints. Rules may stand in a workflow's file, so there is a digest of them, too, and whether they are
+         checked. `check_identities` refuses streams that differ from those of a checkpoint and names the properties.
+State    None.
+Limits   Two paths are the same if they are equal as absolute paths, or lead to the same file once symbolic links are
          resolved. A relative path begins at the working directory. `files_per_batch`, `delimiter`, `idle` and
          `most_ahead` may change.
 """
@@ -24,8 +24,8 @@ from eddyline.model.schema import Stream
 
 Identity = dict[str, Any]
 
-#: What each part is called in messages.
-_WORDS = {
+#: The name of each property in error texts.
+_NAMES = {
     "columns": "columns",
     "time": "time column",
     "lateness": "lateness in microseconds",
@@ -38,15 +38,18 @@ _WORDS = {
     "rules": "rules of the constraints",
     "promises": "punctuations",
 }
+#: Options of files that decide what one record is, with their defaults.
+_RECORD_OPTIONS = {"header": "true", "multiline": "false"}
 
 
 def embedded_identity(stream: Stream) -> Identity:
-    """The same in an embedded checkpoint: CREATE PUNCTUATION may come while the job runs, and after a restart too."""
+    """The identity for embedded checkpoints, without CREATE PUNCTUATION: one may be added while the job runs, and after a
+    restart."""
     return {**identity(stream), "promises": _promises(replace(stream, promised=()))}
 
 
 def identity(stream: Stream) -> Identity:
-    """A stream as a checkpoint keeps it."""
+    """The properties of a stream in the form of a checkpoint."""
     options = stream.options
     path = options.get("path", "").strip()
     kind = str(options.get("format", "parquet" if path else "memory")).strip().lower()
@@ -57,11 +60,8 @@ def identity(stream: Stream) -> Identity:
         "sequence": stream.sequence,
         "place": stream.position,
         "format": kind,
-        # A begun file continues at a record's number: these options decide what is a record.
-        "records": [
-            str(options.get(name, default)).strip().lower()
-            for name, default in (("header", "true"), ("multiline", "false"))
-        ],
+        # The position in a file counts its records, which depend on these options.
+        "records": [str(options.get(name, plain)).strip().lower() for name, plain in _RECORD_OPTIONS.items()],
         "path": os.path.abspath(path) if path else None,
         "constraints": [one_line(c.text) for c in stream.constraints],
         "rules": [_rules(c) for c in stream.constraints],
@@ -71,18 +71,21 @@ def identity(stream: Stream) -> Identity:
 
 
 def _rules(constraints: ConstraintSet) -> str:
-    """What decides which types a trace is known to have had."""
+    """Name, digest and switch of constraints: they decide which types of events the engine infers for a trace."""
     digest = hashlib.sha256("\n".join(map(str, constraints.rules)).encode()).hexdigest()[:16]
     return f"{constraints.name} {digest}" + (" off" if constraints.settings.constraints == "off" else "")
 
 
 def _promises(stream: Stream) -> list[str]:
-    """What decides which rows break a promise."""
-    said = [f"key {', '.join(stream.key)}"] if stream.key else []
-    said += [f"column {stream.punctuation}"] if stream.punctuation is not None else []
-    said += [f"heralds {stream.herald}"] if stream.herald is not None else []
-    said += [f"remember {stream.remember}"] if stream.remember is not None else []
-    return said + sorted(str(derived) for derived in stream.promised)
+    """The declarations that decide which rows break a promise."""
+    given = {
+        "key": ", ".join(stream.key) or None,
+        "column": stream.punctuation,
+        "heralds": stream.herald,
+        "remember": stream.remember,
+    }
+    found = [f"{name} {value}" for name, value in given.items() if value is not None]
+    return found + sorted(str(derived) for derived in stream.promised)
 
 
 def check_identities(
@@ -108,14 +111,13 @@ def check_identities(
 def _check(stream: Stream, then: Identity, now: Identity) -> None:
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
-    # A checkpoint from before there were digests has none to compare.
+    # Older checkpoints have no digests, which are then not compared.
     then = {"constraints": [], "promises": [], "rules": now["rules"], **then}
-    changed = [part for part in _WORDS if then.get(part) != now[part]]
+    changed = [part for part in _NAMES if then.get(part) != now[part]]
     if not changed:
         return
-    said = "; ".join(
-        f"{_WORDS[part]}: {_shown(then.get(part))} in the checkpoint, {_shown(now[part])} now" for part in changed
-    )
+    both = {_NAMES[part]: (_shown(then.get(part)), _shown(now[part])) for part in changed}
+    detail = "; ".join(f"{name}: {before} in the checkpoint, {after} now" for name, (before, after) in both.items())
     hint = "streams cannot change under a checkpoint: restore the declaration, or start with an empty checkpoint"
     if changed == ["path"]:
         hint = (
@@ -124,7 +126,7 @@ def _check(stream: Stream, then: Identity, now: Identity) -> None:
         )
     if changed == ["rules"]:
         hint = "a workflow's file has changed, or SET constraints is off in one of them: restore it, or start with an empty checkpoint"
-    raise CheckpointProblem(f"stream {stream.name} is not the one in the checkpoint", detail=said, hint=hint)
+    raise CheckpointProblem(f"stream {stream.name} is not the one in the checkpoint", detail=detail, hint=hint)
 
 
 def _shown(value: Any) -> str:

@@ -1,9 +1,9 @@
-"""What waits, written down: rows in the queues of timelines and gates, and the records among them.
+"""Waiting rows in a snapshot: the queues of timelines and gates, and the records among the rows.
 
-Answer   `saved_queue` and `saved_gate` give what the header of a snapshot holds and add the blocks; `restore_queue` and
-         `restore_gate` are their reverse.
+Answer   `saved_queue` and `saved_gate` give their part of the header of a snapshot and add the blocks. `restore_queue` and
+         `restore_gate` read them again.
 State    None.
-Limits   A chunk of rows has the same block wherever it waits.
+Limits   A chunk of rows that waits in several queues has one block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Load = Callable[[str], pa.Table]
 
 
 def saved_queue(queue: WaitingRows, store: str, blocks: Blocks) -> dict[str, Any]:
-    """The rows of a queue; `store` names what they wait for."""
+    """The part of a queue in the header; `store` begins the name of its block."""
     for chunk in queue.chunks:
         blocks[chunk_name(queue.stream.name, chunk.token)] = partial(_chunk_table, chunk)
     census = None
@@ -48,7 +48,7 @@ def restore_queue(queue: WaitingRows, saved: Mapping[str, Any], load: Load) -> N
 
 
 def saved_gate(gate: Gate, blocks: Blocks) -> dict[str, Any]:
-    """A gate: the rows and records that wait in it, and what its checkers keep."""
+    """The part of a gate: the rows and records that wait in it, and the states of its checkers."""
     states = {}
     for kind, checker in gate.checkers.items():
         states[kind], tables = checker.snapshot()
@@ -62,13 +62,13 @@ def restore_gate(gate: Gate, saved: Mapping[str, Any], load: Load) -> None:
     gate.records.restore(saved["records"], load)
     gate.restore(saved)
     for kind, checker in gate.checkers.items():
-        # A kind that is new says nothing of earlier rows.
+        # A checker that the snapshot does not have begins empty: it knows no earlier rows.
         if kind in saved["checkers"]:
             checker.restore(saved["checkers"][kind], load)
 
 
 def gate_content(name: str, gate: Mapping[str, Any], block: str) -> str | None:
-    """What a block of a gate holds, in words; None: it is not one of the gate's."""
+    """A text for errors: what a block of a gate holds; None: the block is of another gate."""
     if any(block == chunk_name(name, token) for _, token in gate["waiting"]) or block == gate["census"]:
         return f"rows of stream {name} that wait to be checked"
     if block in gate["records"]:

@@ -1,1 +1,1 @@
-"""What a job says of itself while it runs: reports, their history and decisions, in files below its folder."""
+"""Reports of a running job, their history and the decisions between them, in files below the folder of the job."""

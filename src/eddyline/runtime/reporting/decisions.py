@@ -1,12 +1,11 @@
-"""What a job decided, as a list of events: the difference between two reports.
+"""The decisions of a job as a list of events: the differences between two reports.
 
-Answer   `decisions(before, now)` compares two report documents, also across a restart, and gives one event for every
-         plan that moved or was passed over, every edge of demand that began or stopped to listen, every index of a
-         template that changed, every query that came or went, every control record that was refused, and every start of
-         the job.
+Answer   `decisions(before, now)` compares two report documents, also across a restart. One event for each start of the job,
+         each plan that was replaced or kept, each edge of demand that began or stopped to listen, each new index of a
+         template, each query that was added or has gone, and each refused control record.
 State    None.
-Limits   What began and ended between two reports is not seen, apart from migrations and refusals, which reports list.
-         Of many queries that come or go between two reports the first ones are named.
+Limits   Reports list migrations and refusals. Of everything else a change that was undone before the next report gives no
+         event. Of many queries that come or go between two reports the first ones are named.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: Up to this number of queries that come or go together are events of their own; more are one event.
+#: So many queries that come or go between two reports have an event each; all others together have one.
 _NAMED = 20
 
 Event = dict[str, Any]
@@ -40,17 +39,15 @@ def decisions(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[
 
 
 def _queries(before: set[str], now: set[str], is_first: bool) -> Iterable[Event]:
-    for kind, word, names in (
-        ("added", "was added", sorted(now - before)),
-        ("dropped", "has gone", sorted(before - now)),
-    ):
+    changes = (("added", "was added", sorted(now - before)), ("dropped", "has gone", sorted(before - now)))
+    for kind, change, names in changes:
         if is_first and kind == "added":
-            # Queries of the job file are no decisions.
+            # The first report has the queries of the job file: no decision added them.
             continue
         for name in names[:_NAMED]:
-            yield {"kind": kind, "query": name, "text": f"query {name} {word}"}
+            yield {"kind": kind, "query": name, "text": f"query {name} {change}"}
         if len(names) > _NAMED:
-            yield {"kind": kind, "text": f"{len(names) - _NAMED} more queries: {word}"}
+            yield {"kind": kind, "text": f"{len(names) - _NAMED} more queries: {change}"}
 
 
 def _moves(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> Iterable[Event]:
@@ -73,13 +70,8 @@ def _passed_over(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str,
     known = {(one["epoch"], one["tree"], tuple(one["queries"])) for one in before}
     for one in now:
         if (one["epoch"], one["tree"], tuple(one["queries"])) not in known:
-            queries = list(one["queries"])[:_NAMED]
-            yield {
-                "kind": "kept",
-                "queries": queries,
-                "text": f"the plan stays; {one['tree']} was not taken",
-                "reason": one["reason"],
-            }
+            text, queries = f"the plan stays; {one['tree']} was not taken", list(one["queries"])[:_NAMED]
+            yield {"kind": "kept", "queries": queries, "text": text, "reason": one["reason"]}
 
 
 def _all_edges(demand: Mapping[str, Any], place: str = "") -> Iterable[tuple[str, str, Mapping[str, Any]]]:
@@ -107,10 +99,5 @@ def _indexes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Even
         index = figures.get("index") if isinstance(figures, Mapping) else None
         was = known.get(name, {}).get("index") if isinstance(known.get(name), Mapping) else None
         if index is not None and was is not None and index != was:
-            yield {
-                "kind": "index",
-                "query": name,
-                "text": f"template {name} has another index",
-                "before": str(was),
-                "after": str(index),
-            }
+            text = f"template {name} has another index"
+            yield {"kind": "index", "query": name, "text": text, "before": str(was), "after": str(index)}

@@ -1,10 +1,11 @@
 """A report as the document that files, pages and programs read.
 
-Answer   `report_document` has the figures of `--stats` under `stats`, without plans and with the newest epochs alone,
-         beside them what only displays need: streams with their horizons, stores with what they hold now, shards one by
-         one. `overview_line` and `query_figures` are what histories keep of it.
+Answer   `report_document` has the figures of `--stats` under `stats`, without plans and with the newest epochs only. The
+         other fields are for displays: the horizons of streams, the rows of stores, each shard alone. `overview_line`
+         and `query_figures` are the parts of a document that histories keep.
 State    None.
-Limits   The fields are those of docs/dashboard.md, "The report"; a new one may come, none goes without a new `format`.
+Limits   The fields are those of docs/dashboard.md, "The report". Releases may add fields; removing one needs a new
+         `format`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from eddyline.runtime.figures.report import Report, query_operator
 
-#: The version of the document; readers refuse others.
+#: The version of the document.
 FORMAT = 1
 #: How many single epochs, batches and largest stores are in a document or a line.
 _EPOCHS, _STORES = 60, 12
@@ -28,11 +29,11 @@ def report_document(report: Report) -> dict[str, Any]:
     if "stages" in stats:
         stats["stages"] = {stage: seconds[-_EPOCHS:] for stage, seconds in stats["stages"].items()}
         stats["worker_bytes"] = stats["worker_bytes"][-_EPOCHS:]
-    job = report.job
+    job, each = report.job, {} if report.shards is None else report.shards.each
     return {
         "format": FORMAT,
         "stats": stats,
-        # A query that has gone has figures for a while, and no unit.
+        # A dropped query keeps its figures for some reports, and has no unit.
         "names": [name for name, query in report.queries.items() if query.unit],
         "streams": {name: {"newest": one.newest, "horizon": one.horizon} for name, one in report.streams.items()},
         "stores": {name: store.rows for name, store in report.stores.items()},
@@ -42,15 +43,13 @@ def report_document(report: Report) -> dict[str, Any]:
         "memory_bytes": job.memory_bytes,
         "stage_seconds": dict(job.stage_seconds),
         "refused_plans": [dict(one) for one in job.refused_plans],
-        "each_shard": {}
-        if report.shards is None
-        else {str(shard): dict(one) for shard, one in report.shards.each.items()},
+        "each_shard": {str(shard): dict(one) for shard, one in each.items()},
     }
 
 
 def overview_line(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the history of a job keeps of one report: sums since the start, and what is held now."""
-    stats = document["stats"]
+    """The line of a report in the history of its job: sums since the start, and the rows and bytes held now."""
+    stats, state, streams = document["stats"], document["state"], document["streams"]
     return {
         "t": round(document["written"], 2),
         "run": document["started"],
@@ -59,16 +58,16 @@ def overview_line(document: Mapping[str, Any]) -> dict[str, Any]:
         "late": sum(stats["late"].values()),
         "bad": sum(stats["bad"].values()),
         "nulls": sum(stats["null_results"].values()),
-        "stored": document["state"]["rows"],
-        "bytes": document["state"]["bytes"],
-        "waiting": document["state"]["waiting"],
+        "stored": state["rows"],
+        "bytes": state["bytes"],
+        "waiting": state["waiting"],
         "memory": document["memory_bytes"],
         "epochs": stats["epochs"],
         "busy": round(stats["epoch_times"]["sum"], 4),
         "stages": {stage: round(seconds, 4) for stage, seconds in document["stage_seconds"].items()},
         "frontier": stats["frontier"],
-        "horizons": {name: stream["horizon"] for name, stream in document["streams"].items()},
-        "newest": {name: stream["newest"] for name, stream in document["streams"].items()},
+        "horizons": {name: stream["horizon"] for name, stream in streams.items()},
+        "newest": {name: stream["newest"] for name, stream in streams.items()},
         "stores": largest(document["stores"]),
     }
 

@@ -1,13 +1,13 @@
 """The last hours of a job in bounded files.
 
-Answer   `HistoryJournal` appends JSON lines to a file; when the file has half of its room, it becomes the older half
-         and a new one begins. `QueryLines` writes a line for all queries every ten seconds. `read_overview` and
-         `read_query` give lines back, thinned out to so many points.
+Answer   `HistoryJournal` appends JSON lines to a file. When the file reaches half of the allowed size, it becomes the older
+         half and a new file begins. `QueryLines` writes a line for all queries every ten seconds. `read_overview` and
+         `read_query` return lines, evenly thinned to a number of points.
 
              overview.jsonl.1  older half ─► overview.jsonl  newer half ─► next line
 
-State    Files only, all together at most 50 MB. Of many queries lines come less often, so that an hour still fits.
-Limits   A line that a crash cut off is skipped. Nothing is synced: a power cut may take the last lines.
+State    Files only, all together at most 50 MB. With more than 2,000 queries lines are rarer, so that an hour still fits.
+Limits   Readers skip a line that a crash cut off. Nothing is synced: a power cut may remove the last lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 #: Bytes.
 _MIB = 1 << 20
-#: Room for both halves of each history.
+#: Bytes of both halves of each history.
 OVERVIEW_BYTES, QUERY_BYTES, DECISION_BYTES = 8 * _MIB, 38 * _MIB, 2 * _MIB
 #: Seconds between two lines of all queries, for up to this number of queries.
 QUERY_SECONDS, QUERIES_AT_PACE = 10.0, 2_000
@@ -32,8 +32,8 @@ class HistoryJournal:
         self._size = os.path.getsize(path) if os.path.exists(path) else 0
 
     def append(self, line: Mapping[str, Any], head: Mapping[str, Any] | None = None, with_head: bool = False) -> None:
-        """Write a line; before the first one of a file, and where `with_head` is set, the head that later lines refer
-        to."""
+        """Write a line. The head, to which later lines refer, is written before the first line of a file, and if
+        `with_head` is set."""
         data = _encoded(line)
         if self._size and self._size + len(data) > self._half:
             os.replace(self.path, f"{self.path}.1")
@@ -51,12 +51,12 @@ def _encoded(line: Mapping[str, Any]) -> bytes:
 
 
 class QueryLines:
-    """Results, seconds and response times of all queries, now and then."""
+    """A history with results, seconds and response times of all queries in each line."""
 
     def __init__(self, path: str, room: int = QUERY_BYTES) -> None:
         self._journal = HistoryJournal(path, room)
         self._names: list[str] | None = None
-        #: From when to when on the wall clock no line is due: a clock that was set back does not end the history.
+        #: Between these instants of the wall clock no line is due. If the clock is set back, a line is due at once.
         self._written, self._due = 0.0, 0.0
 
     def is_due(self, now: float) -> bool:
@@ -91,11 +91,8 @@ def read_lines(path: str) -> Iterator[dict[str, Any]]:
 
 
 def read_overview(path: str, since: float, points: int) -> list[dict[str, Any]]:
-    """The lines of an overview from an instant on, at most about `points`: evenly spread, the newest always among
-    them."""
-    found = [line for line in read_lines(path) if line.get("t", 0.0) >= since]
-    step = max(1, -(-len(found) // max(points, 1)))
-    return found[(len(found) - 1) % step :: step] if found else []
+    """The lines of an overview from an instant on: at most about `points`, evenly spread, with the newest one."""
+    return _thinned([line for line in read_lines(path) if line.get("t", 0.0) >= since], points)
 
 
 def read_query(path: str, name: str, since: float, points: int) -> list[dict[str, Any]]:
@@ -107,5 +104,9 @@ def read_query(path: str, name: str, since: float, points: int) -> list[dict[str
             place = line["names"].index(name) if name in line["names"] else None
         elif place is not None and line.get("t", 0.0) >= since:
             found.append({"t": line["t"], **{key: line[key][place] for key in ("results", "seconds", "p95")}})
-    step = max(1, -(-len(found) // max(points, 1)))
-    return found[(len(found) - 1) % step :: step] if found else []
+    return _thinned(found, points)
+
+
+def _thinned(lines: list[dict[str, Any]], points: int) -> list[dict[str, Any]]:
+    step = max(1, -(-len(lines) // max(points, 1)))
+    return lines[(len(lines) - 1) % step :: step]

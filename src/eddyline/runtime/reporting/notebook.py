@@ -1,10 +1,10 @@
-"""What sessions, queries and plans show of themselves in a notebook: HTML without a server.
+"""HTML for sessions, queries and plans in a notebook, without a server.
 
 Answer   `session_html`, `query_html` and `Plan._repr_html_` give small tables and the drawing of a plan, every value
          escaped.
 State    None.
-Limits   A query shows rows that have not been taken yet, and takes none. Nothing here needs the packages of the
-         dashboard.
+Limits   A query shows rows that no `take` has returned yet, and leaves them there. The packages of the dashboard are not
+         needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eddyline.plan.picture import draw
 from eddyline.plan.shape import Part
 from eddyline.runtime.reporting.samples import shown
 
-#: Rows of a query and queries of a session that are shown.
+#: How many rows of a query, and how many queries of a session are shown.
 ROWS, _QUERIES = 10, 50
 
 
@@ -42,7 +42,7 @@ class Plan:
 
 
 def query_html(name: str, sql: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> str:
-    """SQL, schema and the first rows that have not been taken."""
+    """SQL, schema and the first rows that no `take` has returned."""
     first: list[Sequence[object]] = []
     for table in tables:
         part = table.slice(0, ROWS - len(first))
@@ -57,29 +57,20 @@ def query_html(name: str, sql: str, schema: pa.Schema, tables: Iterable[pa.Table
 def session_html(
     streams: Mapping[str, Sequence[str]], queries: Mapping[str, str], stats: Mapping[str, Any] | None
 ) -> str:
-    """Streams with their columns, queries with their SQL, and what a session that runs has done."""
+    """Streams with their columns, queries with their SQL, and the figures of a session that runs."""
     rows_in: Mapping[str, int] = {} if stats is None else stats["rows_in"]
     results: Mapping[str, int] = {} if stats is None else stats["results"]
-    first = list(queries.items())[:_QUERIES]
-    parts = [
-        "<p><b>eddyline session</b></p>",
-        _table(
-            ["stream", "columns", "rows"],
-            [(name, ", ".join(columns), rows_in.get(name, "")) for name, columns in streams.items()],
-        ),
-        _table(["query", "SQL", "results"], [(name, sql, results.get(name, "")) for name, sql in first]),
-    ]
+    listed = [(name, ", ".join(columns), rows_in.get(name, "")) for name, columns in streams.items()]
+    first = [(name, sql, results.get(name, "")) for name, sql in list(queries.items())[:_QUERIES]]
+    parts = ["<p><b>eddyline session</b></p>", _table(["stream", "columns", "rows"], listed)]
+    parts.append(_table(["query", "SQL", "results"], first))
     if len(queries) > _QUERIES:
         parts.append(f"<p>and {len(queries) - _QUERIES:,} more queries</p>")
     if stats is None:
         parts.append("<p><i>no rows yet</i></p>")
     else:
-        figures = {
-            "epochs": stats["epochs"],
-            "rows stored at most": stats["peak_stored_rows"],
-            "state in bytes": stats["state_bytes"],
-        }
-        parts.append(_table(list(figures), [list(figures.values())]))
+        figures = [stats[name] for name in ("epochs", "peak_stored_rows", "state_bytes")]
+        parts.append(_table(["epochs", "rows stored at most", "state in bytes"], [figures]))
     return "".join(parts)
 
 

@@ -1,9 +1,10 @@
-"""Where the reports of a job lie: the folder `dashboard` below the job's own.
+"""The files of the reports of a job: the folder `dashboard` below the folder of the job.
 
-Answer   `ReportPlaces(folder)` names every file. The job writes `report.json` (the newest report), `queries.json` (what
-         each query is), `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded histories). A dashboard
-         writes `token`, `wanted/` (what its pages look at) and `leases/` (which tried queries are still wanted).
-State    Files only. Reports are not synced to the disk: after a power cut the next one replaces what is there.
+Answer   `ReportPlaces(folder)` has the path of every file. The job writes `report.json` (the newest report),
+         `queries.json` (the description of each query), `overview.jsonl`, `queries.jsonl` and `decisions.jsonl` (bounded
+         histories). A dashboard writes `token`, `wanted/` (the queries that its pages show) and `leases/` (one file per
+         tried query, renewed while a page shows it).
+State    Files only. Reports are not synced to the disk: after a power cut the next report replaces the file.
 Limits   The folder is for its owner alone.
 """
 
@@ -34,22 +35,21 @@ class ReportPlaces:
         self.leases = os.path.join(self.folder, "leases")
 
     def make(self) -> None:
-        # The job's own too, where the dashboard comes before the first checkpoint: a folder made on the way would be
-        # for all.
+        # The folder of the job, too: if it does not exist yet, `makedirs` would make it readable for all users.
         for folder in (self.job, self.folder, self.wanted, self.leases):
             make_folder(folder)
 
     def lease(self, query: str) -> str:
-        """The file whose age is that of a query's lease; a query's name may hold any character."""
+        """The file whose age is that of a query's lease. The name is encoded: it may hold any character."""
         return os.path.join(self.leases, query.encode().hex())
 
     def is_running(self) -> bool:
-        """Whether a process holds the job: its lock goes with it, however it ends."""
+        """Whether a process has locked the folder of the job; the lock ends with the process."""
         return FolderLock(self.job).is_taken
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Put a file in the place of another one: a reader finds the old content or the new."""
+    """Replace the content of a file: a reader finds the old content or the new, never a part."""
     hidden = f"{path}.part"
     file = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as opened:
@@ -58,7 +58,7 @@ def replace_file(path: str, content: bytes) -> None:
 
 
 def read_json(path: str) -> Any:
-    """The content of a JSON file; None: there is none, or it is not readable."""
+    """The content of a JSON file; None: the file is missing or cannot be read."""
     try:
         with open(path, "rb") as file:
             return json.loads(file.read())

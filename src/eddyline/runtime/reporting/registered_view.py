@@ -1,9 +1,9 @@
-"""What pages show of one registered query of a pipeline: in words, and as a plan to be drawn.
+"""The description of one registered query for pages, and its plan.
 
-Answer   `described` says what a query is; `detail` has its plan as text and as a shape, and which queries its unit
-         serves too.
+Answer   `described` has the SQL, start, stop, lease and streams of a query. `detail` has its plan as text and as a shape
+         to draw, and the other queries of its unit.
 State    None.
-Limits   Reads a pipeline at rest. On Spark the pipeline is the driver's model, which has all plans and no rows.
+Limits   Called between two epochs. On Spark the pipeline is the model of the driver, which has all plans and no rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eddyline.runtime.engine.unit import Registered
 
 #: How many of the queries that share a plan are named.
 _NAMED = 50
-#: What a unit counts of stretches of rows that it decided about as a whole.
+#: Counts of a unit: stretches of rows that it skipped or passed as a whole, and conditions that this avoided.
 _ZONES = ("zones_skipped", "zones_passed", "conditions_avoided")
 
 
@@ -33,11 +33,9 @@ def described(registered: Registered) -> dict[str, Any]:
 
 def detail(pipeline: Pipeline, name: str, more: str = "") -> dict[str, Any] | None:
     """The plan of a query; `more` are further lines of its text."""
-    registered = pipeline.queries.get(name)
-    if registered is None:
+    if (registered := pipeline.queries.get(name)) is None:
         return None
-    text = registered.plan(pipeline)
-    figures = registered.unit.report()
+    text, figures = registered.plan(pipeline), registered.unit.report()
     others = [other for other in registered.unit.queries if other != name]
     return {
         "plan": f"{text}\n{more}" if more else text,

@@ -1,15 +1,15 @@
 """The reports of a running job: made between two epochs, written below the job's folder.
 
-Answer   `beat` is called between epochs as often as they come. When a report is due it is made, written as
-         `report.json`, added to the histories, compared with the one before it for decisions, and what pages want to
-         see of single queries is put into it.
+Answer   The engine calls `beat` after each epoch. If a report is due, `beat` makes it, writes it as `report.json`, adds it
+         to the histories, and compares it with the one before to find decisions. The report has plans and rows of the
+         queries that pages show.
 
              engine thread   |= epoch =|beat|= epoch =|beat → report, histories|= epoch =| …
 
-State    The last document; the tails of queries that are looked at.
-Limits   At most one report a second, two where pages are open; fewer where making one takes long: never more than a
-         fiftieth of the time. A disk that is full or a figure that fails costs a report, never the job. One thread at a
-         time: `lock` sees to that.
+State    The last document; the tails of queries that pages show.
+Limits   One report in `ReportTuning.seconds` at most. Reports that take long are rarer: they use at most one of
+         `ReportTuning.parts` of the CPU time of the process. A full disk or an error in a report ends no job. `lock` lets
+         one thread at a time make reports.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WANTED_SECONDS, _WANTED = 15.0, 12
 
 
 class ReportedEngine(Protocol):
-    """What a reporter asks of a job; only between two epochs."""
+    """The methods of a job that a reporter calls, only between two epochs."""
 
     name: str
 
@@ -51,13 +51,13 @@ class ReportedEngine(Protocol):
         """query -> sql, start, stop, lease (seconds or None); of all registered queries."""
 
     def leaving(self) -> frozenset[str]:
-        """The queries that have been dropped and still have results to give."""
+        """The dropped queries that still have results to deliver."""
 
     def detail(self, query: str) -> dict[str, Any] | None:
         """The plan of a query as text and shape, and the queries that share it; None: there is no such query."""
 
     def attach(self, query: str, sink: Sink) -> bool:
-        """Send a query's results to one more sink from now on; whether there is such a query."""
+        """Send a query's results to one more sink from now on; returns whether there is such a query."""
 
     def detach(self, query: str, sink: Sink) -> None: ...
 
@@ -77,22 +77,24 @@ class Reporter:
         self._started = time.time()
         self._sequence = 0
         self._tails: dict[str, Tail] = {}
-        #: The last report has been written.
+        #: Whether the last report has been written.
         self._is_over = False
         #: Instants of the wall clock and of the CPU clock of the process at the last report.
         self._clocks = (WALL.now(), time.process_time())
-        #: The file of control records as it was when it was read last, and the refused records in it.
+        #: Time and inode of the state file of control records when it was read last, and its refused records.
         self._refused_at: tuple[int, int] | None = None
         self._refused_records: Any = {}
-        #: Tried queries whose lease has ended, until they have gone.
+        #: Tried queries whose lease has ended and that the job has not removed yet.
         self._ended: set[str] = set()
-        #: Per tried query the time of its file as it was seen, and when it was first seen so: the wall clock may jump.
+        #: Per tried query the time of its lease file, and when that time was read first: the file's clock may jump.
         self._renewed: dict[str, tuple[float | None, float]] = {}
-        #: The queries and those that leave, as they were described, and how.
+        #: The names of all queries and of leaving ones at the time of `_described`.
         self._known: tuple[object, ...] = ()
         self._described: dict[str, dict[str, Any]] = {}
+        #: When each query was described first.
         self._since: dict[str, float] = {}
-        self._complained = False
+        #: Whether an error of a report is in the log already.
+        self._has_warned = False
         self.places.make()
         self._overview = HistoryJournal(self.places.overview, OVERVIEW_BYTES)
         self._decisions = HistoryJournal(self.places.decisions, DECISION_BYTES)
@@ -101,14 +103,14 @@ class Reporter:
         self._before: dict[str, Any] | None = found if isinstance(found, dict) and "stats" in found else None
         self._since.update(_known_since(read_json(self.places.queries)))
 
-    # -- as epochs come
+    # -- between epochs
 
     @property
     def is_due(self) -> bool:
         return not self._is_over and WALL.now() >= self._due
 
     def beat(self) -> None:
-        """Publish a report if one is due, and nothing else is being published."""
+        """Make a report if one is due and no other thread is making one."""
         if not self.is_due or not self.lock.acquire(blocking=False):
             return
         try:
@@ -117,7 +119,7 @@ class Reporter:
             self.lock.release()
 
     def go_on(self) -> None:
-        """After `end`: the job runs again."""
+        """Make reports again: the job runs again after `end`."""
         with self.lock:
             self._is_over = False
 
@@ -133,25 +135,23 @@ class Reporter:
         began = time.thread_time()
         try:
             self._write(state, error)
-        except Exception as problem:  # a report is never worth a job
-            if not self._complained:
-                self._complained = True
+        except Exception as problem:  # an error of a report must not end the job
+            if not self._has_warned:
+                self._has_warned = True
                 log.warning("reports of the job are not written: %s: %s", type(problem).__name__, problem)
-        spent = time.thread_time() - began
+        spent, tuning = time.thread_time() - began, self.tuning
         self.spent += spent
-        tuning = self.tuning
         self._due = WALL.now() + max(tuning.seconds, min(tuning.parts * spent / self._busy(), tuning.most_seconds))
 
     def _busy(self) -> float:
-        """How many cores the process has used since the last report; a job that does little counts as one that uses a
-        tenth of a core."""
+        """How many cores the process has used since the last report, at least `least_busy`."""
         now, used = WALL.now(), time.process_time()
         before, used_before = self._clocks
         self._clocks = (now, used)
         return max((used - used_before) / max(now - before, 1e-3), self.tuning.least_busy)
 
     def _refused(self) -> Any:
-        """The control records that were refused; the file is read when it has changed."""
+        """The control records that the job refused; their file is read if it has changed."""
         try:
             found = os.stat(self.control.state_path)
             stamp = (found.st_mtime_ns, found.st_ino)
@@ -184,22 +184,22 @@ class Reporter:
         self._end_leases(described)
 
     def _describe(self, names: list[str], now: float) -> Mapping[str, Mapping[str, Any]]:
-        """What each query is, written anew when queries have come, gone or been stopped."""
-        now_known = (names, self.engine.leaving())
-        if now_known == self._known:
+        """The description of each query. The file is written anew if queries were added, dropped or removed."""
+        known = (names, self.engine.leaving())
+        if known == self._known:
             return self._described
         described = self.engine.described()
         for name, one in described.items():
             one["since"] = self._since.setdefault(name, now)
         self._since = {name: since for name, since in self._since.items() if name in described}
-        self._known, self._described = now_known, described
+        self._known, self._described = known, described
         replace_file(self.places.queries, json.dumps(described, separators=(",", ":")).encode())
         return described
 
-    # -- what pages look at
+    # -- queries that pages show
 
     def _wanted(self, now: float, described: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The queries whose plans pages look at; their results, and those of tried queries, are kept from now on."""
+        """The queries that pages show. From now on the newest results of these, and of tried queries, are kept."""
         names: dict[str, None] = {}
         with os.scandir(self.places.wanted) as entries:
             for entry in entries:
@@ -214,22 +214,19 @@ class Reporter:
         return chosen
 
     def tail(self, name: str) -> Tail:
-        """The sink of a query that is tried, for the engine to open with the query: its first rows are seen too."""
+        """The sink of a tried query. The engine opens it together with the query, so that it gets the first rows, too."""
         return self._tails.setdefault(name, Tail())
 
     def _keep_tails(self, names: Iterable[str]) -> None:
         wanted = dict.fromkeys(names)
-        for name in [name for name in self._tails if name not in wanted]:
+        for name in self._tails.keys() - wanted.keys():
             self.engine.detach(name, self._tails.pop(name))
         for name in wanted:
-            if name not in self._tails:
-                tail = Tail()
-                if self.engine.attach(name, tail):
-                    self._tails[name] = tail
+            if name not in self._tails and self.engine.attach(name, tail := Tail()):
+                self._tails[name] = tail
 
     def _end_leases(self, described: Mapping[str, Mapping[str, Any]]) -> None:
-        """Drop the tried queries whose lease no page renews. The time during which the job did not run does not
-        count."""
+        """Drop the tried queries whose lease no page has renewed. Time during which the job did not run does not count."""
         ended, tried = [], {}
         for name, one in described.items():
             if one.get("lease") is None or one["stop"] is not None:
@@ -238,8 +235,8 @@ class Reporter:
                 stamp: float | None = os.stat(self.places.lease(name)).st_mtime
             except OSError:
                 stamp = None
-            known = self._renewed.get(name)
-            tried[name] = known if known is not None and known[0] == stamp else (stamp, WALL.now())
+            known = self._renewed.get(name, ())
+            tried[name] = known if known and known[0] == stamp else (stamp, WALL.now())
             if WALL.now() - tried[name][1] > one["lease"] and name not in self._ended:
                 ended.append(name)
         self._renewed = tried
@@ -250,10 +247,5 @@ class Reporter:
 
 
 def _known_since(found: Any) -> dict[str, float]:
-    if not isinstance(found, dict):
-        return {}
-    return {
-        name: one["since"]
-        for name, one in found.items()
-        if isinstance(one, dict) and isinstance(one.get("since"), float)
-    }
+    described = found.items() if isinstance(found, dict) else ()
+    return {n: one["since"] for n, one in described if isinstance(one, dict) and isinstance(one.get("since"), float)}

@@ -1,10 +1,9 @@
-"""Rows for people to look at: the newest results of a query, and some of the rows that could not take part.
+"""Rows for displays: the newest results of a query, and some of the dead letters.
 
-Answer   `Tail` is a sink that keeps the newest rows of one query. `DeadSamples` keeps the newest few dead rows of each
-         stream and reason, and how many there were. Both give texts: what a page shows is never more than that.
-State    At most 200 rows per watched query; at most 5 rows for each of 8 reasons per stream.
-Limits   A value is cut after 200 characters. Tables are reduced to their last rows when they come, not when they are
-         looked at.
+Answer   `Tail` is a sink that keeps the newest rows of one query. `DeadSamples` keeps the newest dead letters of each
+         stream and reason, and their number. Both convert values to JSON.
+State    At most 200 rows per query that a page shows; at most 5 rows for each of 8 reasons per stream.
+Limits   A value is cut after 200 characters. A table is reduced to its last rows when it is written.
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-#: Rows of a watched query, rows per reason, reasons per stream.
+from eddyline.connectors.results.sinks import PassingSink
+
+#: Rows of a query, rows per reason, reasons per stream.
 TAIL, SAMPLES, REASONS = 200, 5, 8
 _LONGEST = 200
 #: A browser rounds whole numbers beyond this one: they are sent as text.
@@ -39,8 +40,8 @@ def shown_rows(table: pa.Table) -> list[list[object]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-class Tail:
-    """The newest results of one query."""
+class Tail(PassingSink):
+    """The newest results of one query. After a crash it begins empty, and has the results of repeated epochs twice."""
 
     def __init__(self) -> None:
         self.columns: list[str] = []
@@ -51,14 +52,6 @@ class Tail:
 
     def write(self, epoch: int, table: pa.Table) -> None:
         self.rows.extend(shown_rows(table.slice(max(0, len(table) - TAIL))))
-
-    def flush(self, epoch: int) -> None:
-        """Nothing is kept across a crash."""
-
-    def truncate_after(self, epoch: int) -> None:
-        """What a repeated epoch brings again is shown again."""
-
-    def close(self) -> None: ...
 
     def as_json(self) -> dict[str, Any]:
         return {"columns": self.columns, "rows": list(self.rows)}
@@ -104,7 +97,7 @@ class DeadSamples:
 
 
 def _kind(reason: str) -> str:
-    """What kind of reason a text gives, without the queries, places and values of the case.
+    """The kind of a reason: its text without queries, places and values.
 
     >>> _kind("late: event time lies before the frontier; missed by a, b"), _kind("bad: line 7: x is no number")
     ('late: event time lies before the frontier', 'bad')
