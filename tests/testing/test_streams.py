@@ -23,7 +23,7 @@ def test_a_stream_is_a_table_one_can_read():
     """)
     assert bids.table.schema == pa.schema([("t", pa.timestamp("us")), ("item", pa.int64()), ("price", pa.float64())])
     assert bids.table["t"].cast(pa.int64()).to_pylist() == [1_000_000, 2_000_000, 5_000_000, 6_000_000]
-    assert bids.marks == (DrawnNote(2, "t <= 2"), DrawnNote(3, "fail"))
+    assert bids.notes == (DrawnNote(2, "t <= 2"), DrawnNote(3, "fail"))
     assert [e.num_rows for e in bids.epochs()] == [4]
 
 

@@ -1,17 +1,19 @@
 """Workflows from files: BPMN 2.0 XML, or a JSON tree.
 
-Answer   `read_net` gives the net of a process. Sequence flows are places. A task takes a token from one of its flows
-         and gives one to each flow out of it. Gateways split and join. A sub-process has a scope of its own and ends
-         when its last token is gone.
+Answer   `read_net` gives the net of a process. Sequence flows are places. A task takes a token from one of its incoming
+         flows and puts one on each outgoing flow. Gateways split and join. A sub-process has a scope of its own and ends
+         when the scope has no token.
+State    None.
 Limits   Tasks, start, end and terminate events, exclusive, event-based and parallel gateways, sub-processes, loop and
-         multi-instance markers. Anything else is refused with its id and line. XML with a document type is refused: no
-         entity is ever expanded and no file is included.
+         multi-instance markers. All other elements are refused with their id and line. XML with a document type is
+         refused, so that no entity is expanded and no file is included.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -23,7 +25,7 @@ from eddyline.model.patterns.workflow import Net
 _TASKS = {"task", "userTask", "serviceTask", "scriptTask", "manualTask", "sendTask", "receiveTask", "businessRuleTask"}
 _CHOICES = {"exclusiveGateway", "eventBasedGateway"}
 _NODES = _TASKS | _CHOICES | {"startEvent", "endEvent", "parallelGateway", "subProcess"}
-#: Parts of a process that say nothing about its order.
+#: Elements of a process that do not change the order of its tasks.
 _SILENT = {
     "documentation", "extensionElements", "textAnnotation", "association", "dataObject", "dataObjectReference", "dataStoreReference",
     "laneSet", "ioSpecification", "property", "incoming", "outgoing", "dataInputAssociation", "dataOutputAssociation", "resourceRole",
@@ -32,6 +34,12 @@ _SILENT = {
 _LOOPS = {"standardLoopCharacteristics", "multiInstanceLoopCharacteristics"}
 #: Triggers that do not change what a start or an end does.
 _TRIGGERS = {"messageEventDefinition", "timerEventDefinition", "signalEventDefinition", "conditionalEventDefinition"}
+#: Elements inside of events that are read, beside silent ones.
+_CHILDREN = {
+    "startEvent": _TRIGGERS,
+    "endEvent": {"messageEventDefinition", "signalEventDefinition", "terminateEventDefinition"},
+}
+#: How deeply sub-processes may be nested.
 _DEEPEST = 50
 
 
@@ -71,11 +79,8 @@ def read_net(path: str, options: Mapping[str, str] | None = None) -> Net:
     if len(processes) != 1:
         names = ", ".join(e.id for e in root.children if e.tag == "process")
         what = "has no process" if not processes else "has several processes"
-        raise UserError(
-            f"{path} {what}{f' {wish}' if wish else ''}",
-            detail=f"it has {names or 'none'}",
-            hint="WITH (process = '…')",
-        )
+        message = f"{path} {what}{f' {wish}' if wish else ''}"
+        raise UserError(message, detail=f"it has {names or 'none'}", hint="WITH (process = '…')")
     net = Net()
     net.start = _Process(net, types, path).add(processes[0], 0, 0)
     return net
@@ -85,7 +90,7 @@ def read_net(path: str, options: Mapping[str, str] | None = None) -> Net:
 
 
 def _parsed(path: str, data: bytes) -> _Element:
-    """The elements of a document, with the prefixes of names taken off."""
+    """The elements of a document; names are without prefixes."""
     parser = expat.ParserCreate()
     root = _Element("", {}, 0)
     stack = [root]
@@ -96,11 +101,8 @@ def _parsed(path: str, data: bytes) -> _Element:
         stack.append(element)
 
     def refuse(*_: object) -> NoReturn:
-        raise UserError(
-            f"{path} declares a document type",
-            detail=f"line {parser.CurrentLineNumber}",
-            hint="workflows are read without entities",
-        )
+        detail, hint = f"line {parser.CurrentLineNumber}", "workflows are read without entities"
+        raise UserError(f"{path} declares a document type", detail=detail, hint=hint)
 
     parser.StartElementHandler = begin
     parser.EndElementHandler = lambda tag: stack.pop()
@@ -112,38 +114,34 @@ def _parsed(path: str, data: bytes) -> _Element:
         raise UserError(f"{path} is neither BPMN nor JSON", detail=str(problem)) from problem
     found = root.children[0]
     if found.tag != "definitions":
-        raise UserError(
-            f"{path} is not BPMN", detail=f"its first element is {found.tag}", hint="it begins with <definitions>"
-        )
+        detail, hint = f"its first element is {found.tag}", "it begins with <definitions>"
+        raise UserError(f"{path} is not BPMN", detail=detail, hint=hint)
     return found
 
 
 class _Process:
-    """Elements of one file to steps of a net."""
+    """Converts the elements of one file to steps of a net."""
 
     def __init__(self, net: Net, types: str, path: str) -> None:
         self.net, self.types, self.path = net, types, path
 
     def add(self, process: _Element, scope: int, depth: int) -> tuple[int, ...]:
-        """Put a process or sub-process into a scope; returns the places that hold tokens when it begins."""
+        """Add a process or sub-process to a scope; returns the places that hold tokens at its beginning."""
         if depth > _DEEPEST:
             raise UserError(f"{self.path} nests sub-processes too deeply", detail=str(process))
         net = self.net
         nodes: dict[str, _Element] = {}
-        incoming: dict[str, list[int]] = {}
-        outgoing: dict[str, list[int]] = {}
+        # The places of the flows that lead to a node, and from it.
+        incoming, outgoing = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
         flows = []
         for child in process.children:
             if child.tag == "sequenceFlow":
                 flows.append(child)
             elif child.tag in _NODES:
                 if child.id in nodes:
-                    raise UserError(
-                        f"{self.path}: {child} has the id of {nodes[child.id]}",
-                        hint="every element has an id of its own",
-                    )
+                    message = f"{self.path}: {child} has the id of {nodes[child.id]}"
+                    raise UserError(message, hint="every element has an id of its own")
                 nodes[child.id] = child
-                incoming[child.id], outgoing[child.id] = [], []
             elif child.tag not in _SILENT and child.tag not in _LOOPS:
                 self._refuse(child)
         for flow in flows:
@@ -195,14 +193,13 @@ class _Process:
     def _activity(self, node: _Element, begin: int, exits: list[int], scope: int, depth: int) -> None:
         net = self.net
         loop = next((c for c in node.children if c.tag in _LOOPS), None)
-        at_once = (
-            loop is not None and loop.tag.startswith("multi") and loop.attributes.get("isSequential", "false") != "true"
-        )
+        is_multiple = loop is not None and loop.tag.startswith("multi")
+        at_once = is_multiple and loop is not None and loop.attributes.get("isSequential", "false") != "true"
         done = net.place(scope)
         if node.tag == "subProcess":
             begins = [begin]
             if at_once:
-                # Two instances at a time show every order in which events of several can come.
+                # With two instances at a time every order is possible that events of several instances can have.
                 begins = [net.place(scope), net.place(scope)]
                 ends = [net.place(scope), net.place(scope)]
                 net.step(None, (begin,), begins)
@@ -221,8 +218,8 @@ class _Process:
             net.step(self._label(node), (begin,), (done,))
         if loop is not None:
             net.step(None, (done,), (begin,))
-            # A collection may be empty: several instances may be none.
-            if loop.tag.startswith("multi") or loop.attributes.get("testBefore", "false") == "true":
+            # A collection may be empty: then there is no instance.
+            if is_multiple or loop.attributes.get("testBefore", "false") == "true":
                 net.step(None, (begin,), (done,))
         net.step(None, (done,), exits)
 
@@ -231,18 +228,11 @@ class _Process:
         return node.id if self.types == "id" or not name else name
 
     def _check(self, node: _Element) -> None:
+        known = _SILENT | _CHILDREN.get(node.tag, _LOOPS if node.tag in _TASKS else set())
         for child in node.children:
-            tag = child.tag
-            if node.tag == "subProcess" and (tag in _NODES or tag == "sequenceFlow"):
-                continue
-            fine = tag in _SILENT or (tag in _LOOPS and (node.tag in _TASKS or node.tag == "subProcess"))
-            fine = fine or (node.tag == "startEvent" and tag in _TRIGGERS)
-            fine = fine or (
-                node.tag == "endEvent"
-                and tag in ("messageEventDefinition", "signalEventDefinition", "terminateEventDefinition")
-            )
-            if not fine and node.tag != "subProcess":
-                self._refuse(child, f"{tag} of {node}")
+            # `add` checks the children of a sub-process.
+            if child.tag not in known and node.tag != "subProcess":
+                self._refuse(child, f"{child.tag} of {node}")
         if node.attributes.get("triggeredByEvent") == "true":
             self._refuse(node, "a sub-process that an event triggers")
 
@@ -275,10 +265,8 @@ def _branch(net: Net, tree: Any, begin: int, end: int, path: str) -> None:
         net.step(tree, (begin,), (end,))
         return
     if not isinstance(tree, dict) or len(tree) != 1:
-        raise UserError(
-            f"{path}: a part of the workflow is {json.dumps(tree)[:80]}",
-            hint="a name, null, sequence, choice, parallel or loop",
-        )
+        message = f"{path}: a part of the workflow is {json.dumps(tree)[:80]}"
+        raise UserError(message, hint="a name, null, sequence, choice, parallel or loop")
     ((kind, body),) = tree.items()
     if kind == "loop":
         first, last = net.place(0), net.place(0)
@@ -288,10 +276,8 @@ def _branch(net: Net, tree: Any, begin: int, end: int, path: str) -> None:
         _branch(net, body, first, last, path)
         return
     if kind not in ("sequence", "choice", "parallel") or not isinstance(body, list) or not body:
-        raise UserError(
-            f"{path}: {kind} is no part of a workflow",
-            hint='{"sequence": ["A", {"choice": […]}, {"parallel": […]}, {"loop": …}]}',
-        )
+        hint = '{"sequence": ["A", {"choice": […]}, {"parallel": […]}, {"loop": …}]}'
+        raise UserError(f"{path}: {kind} is no part of a workflow", hint=hint)
     if kind == "sequence":
         for part in body[:-1]:
             middle = net.place(0)

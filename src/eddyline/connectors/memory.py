@@ -1,12 +1,10 @@
 """Pushed rows as a source.
 
-Answer   What is pushed comes out in the order in which it was pushed; values that do not fit the declared types come
-         out as bad rows. A record that is pushed stands right after the newest row pushed before it, unless it is given
-         another place.
+Answer   `read` returns rows in the order of the pushes; rows with values that do not fit the declared types are bad rows. A
+         pushed record gets the place right after the newest row that was pushed before it.
 State    Rows and records that were pushed and not yet read; the newest row that was read.
-Limits   The position counts rows, not records. Rows that were given at the beginning are given again after a restart,
-         and those before the position are passed over. A program that pushes continues after the position: its rows are
-         all new.
+Limits   The position counts rows, not records. A program passes the rows of `tables` again after a restart: `seek` skips
+         those before the position. Rows that a program pushes after a restart are new.
 """
 
 from __future__ import annotations
@@ -40,23 +38,23 @@ class MemorySource:
         self.bounded = False
         self._lock = threading.Lock()
         self._waiting: deque[pa.Table | Records] = deque()
-        #: Event time and `sequence` of the newest row that was read; the first instant of all, where there is none.
+        #: Event time and `sequence` of the newest row that was read; `EARLIEST` before the first one.
         self._newest: tuple[int, Any] = (EARLIEST, None)
-        #: Rows after it do not count as the newest.
+        #: Rows with a later event time do not count as the newest.
         self._limit: int | None = None
         #: Rows read, over all runs.
         self._row = 0
         for rows in tables:
             self.push(rows)
-        #: Tables that wait and were given at the beginning.
+        #: How many of `tables` wait.
         self._given = len(self._waiting)
-        #: Its rows were given at the beginning.
+        #: Whether the source ends after `tables`.
         self._ends = bool(tables)
         self._is_closed = False
         self.bounded = self._ends
 
     def push(self, rows: Rows) -> int:
-        """Add rows: an Arrow table or batch, dictionaries, or sequences in the declared order; how many there were."""
+        """Add rows: an Arrow table or batch, dictionaries, or sequences in the declared order. Returns their number."""
         table = as_table(rows, self.stream.schema)
         if table.num_rows:
             with self._lock:
@@ -64,7 +62,7 @@ class MemorySource:
         return int(table.num_rows)
 
     def push_record(self, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
-        """Add records that stand right after the newest row pushed so far; one line of the body each."""
+        """Add records with the place right after the newest row pushed so far, one per line of the body."""
         table = body if isinstance(body, pa.Table) else pa.table({name: [value] for name, value in body.items()})
         unplaced = np.zeros(len(table), np.int64)
         with self._lock:
@@ -84,9 +82,7 @@ class MemorySource:
             return sum(t.num_rows if isinstance(t, pa.Table) else len(t) for t in self._waiting)
 
     def read(self, max_rows: int) -> Chunk | None:
-        rows: list[pa.Table] = []
-        bad: list[pa.Table] = []
-        records: list[Records] = []
+        rows, bad, records = list[pa.Table](), list[pa.Table](), list[Records]()
         left = max_rows
         while left > 0 and not self._is_closed:
             with self._lock:
@@ -110,24 +106,18 @@ class MemorySource:
                 bad.append(chunk.bad)
         if left == max_rows and not records:
             return None
-        whole = (
-            rows[0]
-            if len(rows) == 1
-            else pa.concat_tables(rows)
-            if rows
-            else target_of(self.stream.schema).empty_table()
-        )
+        whole = pa.concat_tables(rows or [target_of(self.stream.schema).empty_table()])
         return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records))
 
     def place_up_to(self, limit: int | None) -> None:
-        """Rows of the next read with a later event time will be taken out: no record stands after them."""
+        """Rows of the next read with an event time after `limit` will be removed: records get a place before them."""
         self._limit = limit
 
     def _note_newest(self, rows: pa.Table) -> None:
         if self._limit is not None:
             rows = rows.filter(pc.less_equal(rows.column(self.stream.time).cast(pa.int64()), self._limit))
         if self.stream.herald is not None:
-            # A herald is no row.
+            # Heralds among the rows do not count.
             rows = rows.filter(pc.is_null(rows.column(self.stream.herald)))
         if not rows.num_rows:
             return
@@ -138,17 +128,14 @@ class MemorySource:
         sequence = None
         if self.stream.sequence is not None:
             last = rows.filter(pc.equal(times, newest)).column(self.stream.sequence)
-            known = (
-                last
-                if newest > self._newest[0]
-                else pa.chunked_array([*last.chunks, pa.array([self._newest[1]], last.type)])
-            )
-            # A null is the last of its time.
+            before = [] if newest > self._newest[0] else [pa.array([self._newest[1]], last.type)]
+            known = pa.chunked_array([*last.chunks, *before], last.type)
+            # Rows without a sequence are the last ones of their time.
             sequence = None if known.null_count else pc.max(known).as_py()
         self._newest = (newest, sequence)
 
     def _placed(self, records: Records, rows: int) -> Records:
-        """Right after the newest row that was read; `rows` rows of the chunk at hand stand before it."""
+        """Records with the place right after the newest row that was read, behind the first `rows` rows of this chunk."""
         instant, sequence = self._newest
         places = np.full(len(records), instant, np.int64), np.full(len(records), rows, np.int64)
         values = None
@@ -172,7 +159,7 @@ class MemorySource:
         with self._lock:
             while self._given and self._row < wanted:
                 table = self._waiting.popleft()
-                # What was given at the beginning are rows.
+                # `tables` stand first, and no records are among them.
                 assert isinstance(table, pa.Table)
                 skipped = min(table.num_rows, wanted - self._row)
                 self._row += skipped
@@ -183,7 +170,7 @@ class MemorySource:
             self._row = wanted
 
     def close(self) -> None:
-        """Nothing is read any more. What waits stays: the session may go on."""
+        """Read nothing more. Waiting rows stay: the session may go on."""
         self._is_closed = True
 
     def go_on(self) -> None:
@@ -191,7 +178,7 @@ class MemorySource:
 
 
 def as_table(rows: Rows, schema: Schema) -> pa.Table:
-    """Rows in any of the accepted forms as a table; types are `conform`'s business."""
+    """Rows in any of the accepted forms as a table; `conform` converts the types later."""
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):
@@ -199,27 +186,23 @@ def as_table(rows: Rows, schema: Schema) -> pa.Table:
     listed: list[Any] = list(rows)
     if not listed:
         return target_of(schema).empty_table()
+    hint = f"columns are {', '.join(schema.names)}"
     if not isinstance(listed[0], Mapping):
         width = len(schema.names)
         if any(len(row) != width for row in listed):
-            raise DataProblem(
-                "a pushed row has the wrong number of values", hint=f"columns are {', '.join(schema.names)}"
-            )
+            raise DataProblem("a pushed row has the wrong number of values", hint=hint)
         columns: list[Sequence[Any]] = list(zip(*listed, strict=True))
     else:
         unknown = {key for row in listed for key in row} - set(schema.names)
         if unknown:
-            names = ", ".join(sorted(map(str, unknown)))
-            raise DataProblem(
-                f"pushed rows have unknown columns: {names}", hint=f"columns are {', '.join(schema.names)}"
-            )
+            raise DataProblem(f"pushed rows have unknown columns: {', '.join(sorted(map(str, unknown)))}", hint=hint)
         columns = [[row.get(name) for row in listed] for name in schema.names]
     arrays = [_column(values, c.type.arrow) for values, c in zip(columns, schema.columns, strict=True)]
     return pa.Table.from_arrays(arrays, names=schema.names)
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Python values in the declared type, or, where some do not fit, all as text."""
+    """Python values in the declared type; if some do not fit, in the type that Arrow infers, or else all as text."""
     for wanted in (kind, None):
         try:
             return pa.array(values, wanted)

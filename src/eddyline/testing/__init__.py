@@ -1,1 +1,1 @@
-"""Help for tests: streams as drawings, and a clock that the test moves."""
+"""Help for tests: streams written as text tables, and a clock that the test moves."""

@@ -1,7 +1,8 @@
 """A clock that the test moves.
 
 Answer   `now()` gives seconds, as the real clock does; only `advance` and `sleep` move it.
-Limits   It starts at an odd, far-away time, so that code that reads another clock gives itself away.
+State    The current time, behind a lock.
+Limits   It starts in the year 2100: code that reads another clock gets times that a test can tell apart.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ FAR_AWAY = 4_102_444_817.25
 
 
 class MovedClock:
-    """Processing time under a test's control; may be moved from another thread.
+    """Processing time that a test controls, also from another thread.
 
     >>> clock = MovedClock(100.0)
     >>> clock.advance(30)
@@ -29,16 +30,16 @@ class MovedClock:
         return self._now
 
     def instant(self) -> int:
-        """The same as microseconds from 1970."""
+        """`now()` in microseconds since 1970."""
         return int(self._now * 1e6)
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock forward."""
+        """Move the clock forward."""
         if seconds < 0:
             raise ValueError(f"time does not go back: {seconds}")
         with self._lock:
             self._now += seconds
 
     def sleep(self, seconds: float) -> None:
-        """What code under test calls to wait: time has passed when it returns."""
+        """Move the clock forward instead of waiting."""
         self.advance(seconds)

@@ -1,9 +1,10 @@
-"""A stream written as a table, with arrival order, epochs and marks in the text.
+"""A stream written as a text table, with arrival order, epochs and notes.
 
-Answer   `stream(text)` reads a header, rows with cells between `|`, lines of dashes (an epoch ends), `! …` (a mark: a
-         punctuation, or `! fail`) and comments after `--`. Types are found from the cells or given.
-Limits   Cells hold no `|`, no `--` and no leading or trailing spaces. The event time is written in seconds. A mark is
-         kept as text with the number of rows before it; what it means is for the source that plays the stream.
+Answer   `stream(text)` reads a header, rows with cells between `|`, lines of dashes (the end of an epoch), `! …` (a note: a
+         punctuation, or `! fail`) and comments after `--`. The types of columns are inferred from the cells, or given.
+State    None.
+Limits   Cells hold no `|`, no `--` and no leading or trailing spaces. The event time is written in seconds. A note is kept
+         as text with the number of rows before it; the test decides what it means.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class DrawnNote:
 
 @dataclass(frozen=True)
 class WrittenStream:
-    """A stream read from text: all rows in arrival order, where epochs end, and marks."""
+    """A stream read from text: all rows in arrival order, the ends of epochs, and notes."""
 
     schema: Schema
     time: str
     table: pa.Table
     #: Row numbers at which an epoch ends, in order; the last is the number of rows.
     ends: tuple[int, ...]
-    marks: tuple[DrawnNote, ...] = ()
+    notes: tuple[DrawnNote, ...] = ()
 
     @property
     def rows(self) -> list[dict[str, object]]:
@@ -52,7 +53,7 @@ class WrittenStream:
 
     @property
     def columns_sql(self) -> str:
-        """The columns as CREATE STREAM wants them."""
+        """The columns in the form of CREATE STREAM."""
         return ", ".join(f"{c.name} {c.type}" for c in self.schema.columns)
 
 
@@ -60,9 +61,9 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
     """The stream that a text shows.
 
     Args:
-        text: header, rows, lines of dashes, marks; see the top of this file.
+        text: header, rows, lines of dashes, notes; see the top of this file.
         time: the event-time column, in seconds; without it the first column.
-        types: types of columns that should not be found from their cells.
+        types: types of columns that are not inferred from their cells.
 
     >>> bids = stream('''
     ...     t   | item | price
@@ -74,7 +75,7 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
     ... ''')
     >>> bids.columns_sql
     't TIMESTAMP, item BIGINT, price DOUBLE'
-    >>> [epoch.num_rows for epoch in bids.epochs()], bids.marks
+    >>> [epoch.num_rows for epoch in bids.epochs()], bids.notes
     ([2, 1], (DrawnNote(after=2, text='t <= 2'),))
     """
     lines = [stripped for line in text.splitlines() if (stripped := _without_comment(line))]
@@ -83,20 +84,20 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
     names = [cell.strip() for cell in lines[0].split("|")]
     rows: list[list[str]] = []
     ends: list[int] = []
-    marks: list[DrawnNote] = []
+    notes: list[DrawnNote] = []
     for line in lines[1:]:
         if line.startswith("!"):
-            marks.append(DrawnNote(len(rows), line[1:].strip()))
+            notes.append(DrawnNote(len(rows), line[1:].strip()))
         elif re.fullmatch(r"-{3,}", line):
             ends.append(len(rows))
         else:
             cells = [cell.strip() for cell in line.split("|")]
             if len(cells) != len(names):
-                raise DataProblem(
+                message, hint = (
                     f"a row has {len(cells)} cells, the header {len(names)}",
-                    detail=line,
-                    hint="one cell per column, | between them",
+                    "one cell per column, | between them",
                 )
+                raise DataProblem(message, detail=line, hint=hint)
             rows.append(cells)
     time = time or names[0]
     known = {time: TIMESTAMP} | dict(types or {})
@@ -108,7 +109,7 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
         columns.append(Column(name, kind))
         arrays.append(pa.array([None if _is_null(cell) else _READ[kind.name](cell) for cell in cells], kind.arrow))
     schema = Schema(tuple(columns))
-    return WrittenStream(schema, time, pa.table(arrays, schema=schema.arrow), (*ends, len(rows)), tuple(marks))
+    return WrittenStream(schema, time, pa.table(arrays, schema=schema.arrow), (*ends, len(rows)), tuple(notes))
 
 
 def _without_comment(line: str) -> str:
@@ -121,7 +122,7 @@ def _is_null(cell: str) -> bool:
     return cell == "" or cell.lower() == "null"
 
 
-def _moment(cell: str) -> object:
+def _instant(cell: str) -> object:
     """Seconds since 1970, or a date and time; microseconds exactly."""
     try:
         return int(Decimal(cell) * 1_000_000)
@@ -129,18 +130,18 @@ def _moment(cell: str) -> object:
         return datetime.fromisoformat(cell)
 
 
-def _truth(cell: str) -> bool:
+def _boolean(cell: str) -> bool:
     return {"true": True, "false": False}[cell.lower()]
 
 
 _READ: dict[str, Callable[[str], object]] = {
-    "BOOLEAN": _truth,
+    "BOOLEAN": _boolean,
     "INT": int,
     "BIGINT": int,
     "DOUBLE": float,
     "STRING": str,
     "DATE": date.fromisoformat,
-    "TIMESTAMP": _moment,
+    "TIMESTAMP": _instant,
     "DECIMAL": Decimal,
 }
 #: Tried in this order; the first type that reads every cell is the column's.
