@@ -57,14 +57,22 @@ class PlannerWatch:
     group: JoinGroup
     lowered: Lowered
     choice: TreeChoice
+    #: Whether the plan may change.
     follows: bool
+    #: The price of the running tree by the newest statistics.
     now: Price | None = None
+    #: The statistics of all samples, and those at the last search for a tree.
     seen: GroupStatistics | None = None
     searched: GroupStatistics | None = None
+    #: How many samples were taken.
     looks: int = 0
+    #: The number of the sample before which the group is not moved again.
     quiet_until: int = 0
+    #: The migration that the last search found.
     wanted: Migration | None = None
+    #: Whether the log has the warning about an exceeded budget.
     warned: bool = False
+    #: At the last sample: the frontier, the end of each store, and the released rows per stream.
     frontier: int | None = None
     ends: dict[int, int] = field(default_factory=dict)
     released: dict[str, int] = field(default_factory=dict)
@@ -321,8 +329,8 @@ class Planner:
         edges = {
             pair: sampled_edge(watch.lowered, pair, samples, self.tuning.pairs) for pair in join_pairs(watch.lowered)
         }
-        look = GroupStatistics((frontier - watch.frontier) / 1e6, tuple(references), edges)
-        watch.seen = look.after(watch.seen, self.tuning.keep)
+        new_statistics = GroupStatistics((frontier - watch.frontier) / 1e6, tuple(references), edges)
+        watch.seen = new_statistics.after(watch.seen, self.tuning.keep)
         watch.looks += 1
         watch.frontier, watch.released = frontier, released
         watch.ends = {p: bases[p].end for p in moving}
