@@ -37,7 +37,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*lines: str) -> tuple[str, Shell]:
-    """What a shell says to these lines."""
+    """The output of a shell for these lines."""
     output = io.StringIO()
     shell = Shell(Console(file=output, width=200))
     for line in lines:

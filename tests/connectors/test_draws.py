@@ -1,4 +1,4 @@
-"""Rates, skews, disorder and bursts are what was asked for."""
+"""Rates, skews, disorder and bursts are those of the shape."""
 
 import numpy as np
 import pytest

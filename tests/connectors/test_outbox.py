@@ -102,11 +102,11 @@ def test_a_file_that_cannot_be_written_is_said_while_nothing_comes_and_its_rows_
     (job.out / "a").write_text("in the way")
     with pytest.raises(UserError, match="results cannot be written"):
         for moment in range(1_000):
-            # The first look hands the files over, a later one finds that one of them has failed.
+            # The first call queues the files, a later one raises the error of the file that failed.
             job.box.end_epoch(1, 10.0 + moment)
             assert not job.box.is_empty
             time.sleep(0.01)
-    # However often it is asked: a checkpoint that passed these rows would lose them.
+    # Every call raises it: a checkpoint after these rows would lose them.
     for _ in range(2):
         with pytest.raises(UserError, match="results cannot be written"):
             job.checkpoint(1)
@@ -168,7 +168,7 @@ def test_rows_of_batches_that_are_not_committed_are_in_no_file(tmp_path: Path) -
 
 
 def test_rows_of_the_first_batch_wait_for_its_commit(tmp_path: Path) -> None:
-    """As on Spark, where ages are looked at before any batch is committed."""
+    """As on Spark, where files are closed by age before their batch is committed."""
     job = Job(tmp_path)
     job.epoch(0, 0.0, closable=-1, a=[0])
     job.checkpoint(0, closable=-1)

@@ -1,4 +1,4 @@
-"""A job that runs in a process of its own, with rows that keep coming: what browser tests and pictures look at."""
+"""A job in a process of its own, with rows that keep coming, for the tests in a browser and for the pictures."""
 
 from __future__ import annotations
 

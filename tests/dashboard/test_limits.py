@@ -29,7 +29,7 @@ from tests.seeds import first_seed
 
 STREAM = "CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (format = 'jsonl', path = '{}', time = 'ts');\n"
 COMMAND = (sys.executable, "-m", "eddyline", "run", "job.sql", "--checkpoint", "state", "--out", "out", "--quiet")
-#: Connections that never say a word, at most.
+#: Connections that never send a byte, at most.
 SILENT = 2_000
 
 
@@ -190,7 +190,7 @@ def test_another_loopback_address_answers_and_the_folder_is_private(tmp_path: Pa
             assert stat.S_IMODE(os.stat(tmp_path / folder).st_mode) == 0o700, folder
 
 
-#: What stands in names, hosts and origins of a fuzzer.
+#: The parts of the names, hosts and origins that this test draws.
 PARTS = ["[", "]", "::1", "127.0.0.1", "localhost", ":", "65536", "99999999", "@", "%", "%00", "%ff", "\\", "\xe9", "\xff", "_", "http://",
          "null", "a" * 300, "..", ".", "?", "#", " ", "{", "\t", "try_", "é", "0"]  # fmt: skip
 OUTRIGHT = [
@@ -255,12 +255,12 @@ def test_malformed_requests_get_400_and_no_traceback(tmp_path: Path, capfd: pyte
 
 
 def quoted(text: str) -> str:
-    """What stands in an address as a client without manners writes it: only what would end the line is left out."""
+    """A part of an address without escapes; only characters that would end the line are left out."""
     return "".join(c if "!" <= c <= "~" else f"%{ord(c) % 256:02x}" for c in text)
 
 
 def raw(client: Client, method: str, path: str, headers: dict[str, str]) -> int:
-    """The status of an answer to a request whose headers nothing has looked at."""
+    """The status of the response to a request whose headers no client library has checked."""
     given = {
         "Host": f"127.0.0.1:{client.port}",
         "Authorization": f"Bearer {client.token}",

@@ -1,4 +1,4 @@
-"""What sessions, queries and plans show of themselves, and results as frames."""
+"""HTML of sessions, queries and plans in a notebook, and results as frames."""
 
 from __future__ import annotations
 

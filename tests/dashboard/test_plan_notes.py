@@ -1,4 +1,4 @@
-"""What was counted, written on the parts of a plan."""
+"""Notes on the parts of a drawn plan: counts and rates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eddyline.runtime.reporting.places import ReportPlaces, read_json
 
 
 def looked_at(folder: Path) -> tuple[Feed, dict[str, Any]]:
-    """A job that has ended while a page looked at its join."""
+    """A job that ended while a page showed its join."""
     places = ReportPlaces(str(folder))
     with Session(checkpoint=str(folder)) as session:
         for name in "abc":

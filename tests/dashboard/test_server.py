@@ -1,4 +1,4 @@
-"""The interface of a dashboard: who is let in, what it says, what it sends to the job."""
+"""The interface of a dashboard: its checks of requests, its responses, and its records for the job."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the goldens of the language: texts and how they parse, texts and how they are refused.
 
-A `.cq` file holds cases. Each begins with `# name:` and may say more in further `#` lines; then come statements, a line
+A `.cq` file holds cases. Each begins with `# name:` and may have more `#` lines; then come statements, a line
 `----`, and what is expected: under `parse` the rendered statements, under `errors` the text of the error. With
 REWRITE_GOLDEN=1 the expectations are written anew from what happens.
 """

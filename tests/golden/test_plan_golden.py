@@ -45,7 +45,7 @@ ROWS = 14
 @dataclass(frozen=True)
 class Case:
     file: Path
-    #: Everything up to and with the line `----`, as it stands in the file.
+    #: The text of the file up to and with the line `----`.
     head: str
     name: str
     rule: str
@@ -184,7 +184,7 @@ def put_in(e: Expression, above: dict[Expression, ColumnRef]) -> Expression:
 
 
 def rows_of(columns: list[pa.Array]) -> Counter[tuple[object, ...]]:
-    # repr tells -0.0 from 0.0 and finds NaN equal to NaN.
+    # The texts of -0.0 and 0.0 differ, and those of two NaN are equal.
     return Counter(tuple(map(repr, row)) for row in zip(*(column.to_pylist() for column in columns), strict=True))
 
 

@@ -74,7 +74,7 @@ def test_a_function_stops_its_session(way: str, query: str, tmp_path: Path) -> N
         session.on_results(query, heard)
         push(session)
         carried_out(session, way)
-        # The epoch at hand is the last one; what it gives is delivered.
+        # The current epoch is the last one; its results are delivered.
         assert calls and session.driver.epoch <= calls[0] + 2 < 6
         session.stop()
     again = made(tmp_path / "state")

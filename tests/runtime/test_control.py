@@ -115,7 +115,7 @@ def feed(tmp_path: Path, session: Session, number: int, *values: tuple[int, int]
 
 
 def until(session: Session, taken: int) -> None:
-    """Step until so many rows have been read: a source that follows a folder looks at it now and then."""
+    """Step until so many rows have been read: a source lists its folder only from time to time."""
     deadline = time.monotonic() + 240
     while session.stats()["rows_in"]["s"] < taken and time.monotonic() < deadline:
         session.step()
@@ -163,7 +163,7 @@ def test_what_was_added_and_dropped_survives_a_crash(tmp_path: Path) -> None:
     folder.append(drop_record(["base"]))
     feed(tmp_path, session, 1, (2, 3), (2, 4))
     before = states(tmp_path)
-    # The process is gone without a word: what it did after its last checkpoint is done again.
+    # The process was killed: the next one repeats the records and rows after the last checkpoint.
     session._runner.abandon()
     again = start(tmp_path)
     until(again, 4)

@@ -1,4 +1,4 @@
-"""A process that asks about one query of many binds that query and no other."""
+"""A process that needs one query of many binds that query and no other."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_page_binds_only_the_queries_that_it_asks_about(tmp_path: Path, monkey
 
 
 def test_what_records_have_added_is_not_bound_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One record with many queries is folded at once, and what was folded is bound when it is asked for."""
+    """One record with many queries is folded at once, and each of its queries is bound when it is first read."""
     with running(tmp_path, queries(0, 3)) as session:
         console = JobConsole(str(tmp_path))
         console.add(queries(3, 100))
@@ -80,7 +80,7 @@ def test_what_records_have_added_is_not_bound_either(tmp_path: Path, monkeypatch
         assert console.control.waiting(0) == [] and len(console.control.folded()[1].added) == 100
         with counted(monkeypatch) as bound:
             console.drop(["q20", "q1"])
-        # Whether a sink has its query is asked of every query that a record brought with a sink.
+        # The query of each sink is looked up among all queries that a record added.
         assert {"q1", "q20"} <= set(bound) and len(bound) <= 2 + 34
         session.step()
         assert sorted(planned_job(console.control).names) == sorted(f"q{n}" for n in range(103) if n not in (1, 20))

@@ -1,4 +1,4 @@
-"""Reports: every one is of a moment between two changes of the job, whichever thread asks; observers are a list."""
+"""Reports: each one is made between two changes of the job, whichever thread reads it; observers are a list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def streams(session: Session) -> None:
 
 
 def consistent(stats: dict[str, Any]) -> None:
-    """What holds of every moment between two epochs, and of no moment within one."""
+    """Sums that are right between two epochs, and wrong within one."""
     results, operators = stats["results"], stats["operators"]
     assert (
         set(results)

@@ -1,4 +1,4 @@
-"""Reports that a job writes below its folder: what they say, how often, how large their history becomes."""
+"""Reports that a job writes below its folder: their content, how often they come, the size of their history."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_tried_query_writes_no_files_and_goes_with_its_lease(tmp_path: Path, m
         assert report(folder)["tails"]["try_1"]["rows"][-1][0].startswith("<script>")
         assert not (out / "try_1").exists()
     with opened(folder, out=str(out), settings=EAGER) as session:
-        # It survives a restart; then its lease ends, for no page asks for it.
+        # It survives a restart; then its lease ends, because no page renews it.
         fill(session, 150)
         assert "try_1" in report(folder)["names"]
         later = WALL.now() + 20

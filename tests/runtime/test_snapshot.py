@@ -121,7 +121,7 @@ def test_a_join_that_comes_again_has_no_lineage_of_the_one_before() -> None:
 
 
 def test_more_queries_than_a_word_has_bits() -> None:
-    """Segments that were written when all slots fitted into one word are opened into wider ones."""
+    """Segments from a run in which all slots fitted into 64 bits are read into wider lineage."""
     kept = Kept({f"q{i}": f"{PAIRS} AND s.v >= {i % 4}" for i in range(70)})
     for i in range(60):
         kept.pipeline.add_query(kept.queries[f"q{i}"])

@@ -102,11 +102,10 @@ def _schema(file: DataFile, kind: str, ending: str) -> pa.Schema:
         rows = pyarrow.json.read_json(pa.py_buffer(_objects(sample)))
         return pa.schema([(n, _text_or_time(rows.column(n))) for n in rows.column_names])
     except (pa.ArrowInvalid, OSError, ValueError) as problem:
-        message, hint = (
-            f"the columns of {file.name} cannot be inferred",
-            "write CREATE STREAM with its columns yourself",
-        )
-        raise SourceProblem(message, detail=str(problem), hint=hint) from problem
+        hint = "write CREATE STREAM with its columns yourself"
+        raise SourceProblem(
+            f"the columns of {file.name} cannot be inferred", detail=str(problem), hint=hint
+        ) from problem
 
 
 def _first_rows(path: str) -> bytes:

@@ -93,11 +93,8 @@ def stream(text: str, *, time: str | None = None, types: Mapping[str, DataType] 
         else:
             cells = [cell.strip() for cell in line.split("|")]
             if len(cells) != len(names):
-                message, hint = (
-                    f"a row has {len(cells)} cells, the header {len(names)}",
-                    "one cell per column, | between them",
-                )
-                raise DataProblem(message, detail=line, hint=hint)
+                message = f"a row has {len(cells)} cells, the header {len(names)}"
+                raise DataProblem(message, detail=line, hint="one cell per column, | between them")
             rows.append(cells)
     time = time or names[0]
     known = {time: TIMESTAMP} | dict(types or {})

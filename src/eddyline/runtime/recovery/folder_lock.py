@@ -76,11 +76,10 @@ class FolderLock:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.pread(file, 400, 0).decode(errors="replace").strip() or "another process"
-            message, hint = (
-                f"the folder {self.folder} is in use",
-                "stop that process first, or give this job a folder of its own",
-            )
-            raise CheckpointProblem(message, detail=f"{owner} has it", hint=hint) from None
+            hint = "stop that process first, or give this job a folder of its own"
+            raise CheckpointProblem(
+                f"the folder {self.folder} is in use", detail=f"{owner} has it", hint=hint
+            ) from None
         except OSError as problem:
             message, hint = f"the folder {self.folder} cannot be locked", "choose a file system that has locks"
             raise StateProblem(message, detail=str(problem), hint=hint) from problem
