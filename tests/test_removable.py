@@ -94,7 +94,7 @@ FEATURES = {
             "language/derived/derive.py": ("from eddyline.language.binding.bind_event", "Event:"),
             "language/job.py": ("from eddyline.language.binding.bind_event", "syntax.CreateConstraints:"),
             "plan/prepare.py": ("(lambda query: query.pattern",),
-            COMMANDS: ('"constraints",',),
+            COMMANDS: ('"plans.constraints",',),
         },
         jobs=("patterns",),
     ),
@@ -134,7 +134,7 @@ FEATURES = {
                 "syntax.RequestStatement:",
             ),
             "plan/prepare.py": ("(lambda query: isinstance(query, BoundTemplate",),
-            COMMANDS: ('"request",', '"lab",'),
+            COMMANDS: ('"running.request",', '"lab.lab",'),
         },
     ),
     "ranking": Feature(
@@ -157,7 +157,7 @@ FEATURES = {
     "dashboard": Feature(
         ("dashboard", "cli/running/dashboard.py", "cli/running/top.py"),
         {
-            COMMANDS: ('"dashboard"', '"top"'),
+            COMMANDS: ('"running.dashboard"', '"running.top"'),
             "cli/run.py": (
                 "from eddyline.cli.running.dashboard",
                 "add_dashboard_options(",
