@@ -1,1 +1,1 @@
-"""Where results go: complete files or none, and rows that could not take part."""
+"""Sinks for results, whose files are complete or not there, and dead letters."""

@@ -118,7 +118,9 @@ class FileSink:
             for name in os.listdir(self.folder):
                 if name.startswith(".") and name.endswith(".tmp"):
                     os.remove(os.path.join(self.folder, name))
-            files = self._continue_after_last()
+            files = self._files()
+            if files:
+                self._epoch, self._part = files[-1][:2]
             if len(files) == 1 and self._encoder.is_empty(files[0][2]):
                 self._placeholder = files[0][2]
             if self._outbox is not None:
@@ -173,13 +175,8 @@ class FileSink:
         for number, _, path in self._files():
             if number > epoch:
                 os.remove(path)
-        self._continue_after_last()
-
-    def _continue_after_last(self) -> list[tuple[int, int, str]]:
-        """Let the next file follow the last one of the folder; returns all files."""
-        files = self._files()
-        self._epoch, self._part = files[-1][:2] if files else (-1, -1)
-        return files
+        left = self._files()
+        self._epoch, self._part = left[-1][:2] if left else (-1, -1)
 
     def close(self) -> None:
         if self._schema is None:

@@ -1,1 +1,1 @@
-"""What a job writes down to go on after a crash, and what belongs to which job."""
+"""Checkpoints: the state from which a job continues after a crash, and the identity of their folders."""
