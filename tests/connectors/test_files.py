@@ -35,7 +35,7 @@ def drain(source, size=7):
     """All rows' keys, and all reasons, in order."""
     keys, reasons = [], []
     while (chunk := source.read(size)) is not None:
-        assert chunk.num_rows <= size
+        assert len(chunk.rows) + (0 if chunk.bad is None else len(chunk.bad)) <= size
         keys += chunk.rows["k"].to_pylist()
         reasons += [] if chunk.bad is None else chunk.bad["_reason"].to_pylist()
     return keys, reasons
@@ -195,20 +195,21 @@ def test_an_empty_folder_is_finished_at_once(tmp_path):
     assert source.finished and source.read(1) is None
 
 
-def test_finished_reads_nothing_and_is_right_after_a_fetch(tmp_path):
+def test_finished_reads_nothing_and_is_right_after_a_read(tmp_path):
     pq.write_table(rows(0, 0), tmp_path / "a.parquet")
     source = open_source(stream(tmp_path))
     assert not source.finished and source.position()["files"] == 0
-    source.fetch()
+    assert source.read(5) is None
     assert source.finished and source.position()["files"] == 1
     pq.write_table(rows(0, 3), tmp_path / "b.parquet")
+    pq.write_table(rows(0, 0), tmp_path / "c.parquet")
     source = open_source(stream(tmp_path))
-    source.fetch()
-    assert not source.finished and source.read(5).num_rows == 3
+    assert len(source.read(2).rows) == 2 and not source.finished
+    # What follows the last row was read with it: nothing.
+    assert len(source.read(1).rows) == 1 and source.finished and source.position()["files"] == 3
     # A source that follows a folder never ends.
     source = open_source(stream(tmp_path), follow=True)
-    source.fetch()
-    assert not source.finished and source.read(5).num_rows == 3 and not source.finished
+    assert len(source.read(5).rows) == 3 and not source.finished
 
 
 def test_options_are_checked_before_the_start(tmp_path):

@@ -68,7 +68,7 @@ def restarted(session: Session, blocks: Blocks) -> None:
     """Put another pipeline in the place of the session's, opened from a snapshot."""
     old = session.driver.pipeline
     header = json.loads(blocks.save(old))
-    hooks = PipelineHooks(session.driver.delivery.listens, bundles=True)
+    hooks = PipelineHooks(session.driver.delivery.listening, bundles=True)
     new = Pipeline(session.job.streams, session.job.settings, hooks=hooks)
     for name, rows in old.tables.items():
         new.add_table(old.table_schemas[name], rows)

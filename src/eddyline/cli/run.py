@@ -120,7 +120,8 @@ def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         with ProgressDisplay(quiet=args.quiet) as progress:
-            session.observe(progress.observe)
+            if not args.quiet:
+                session.observe(progress.observe)
             session.run(once=args.once)
     finally:
         for number, handler in before.items():

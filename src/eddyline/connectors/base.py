@@ -31,10 +31,6 @@ class Chunk:
     #: What was said of the stream between these rows: `number` counts `rows`.
     records: tuple[Records, ...] = ()
 
-    @property
-    def num_rows(self) -> int:
-        return self.rows.num_rows + (0 if self.bad is None else self.bad.num_rows)
-
 
 class Source(Protocol):
     """Rows of one stream, in order."""
@@ -44,7 +40,7 @@ class Source(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Bounded, and everything has been read, as far as is known without reading."""
+        """Bounded, and everything has been read. This reads nothing: it is known after each `read`."""
 
     def read(self, max_rows: int) -> Chunk | None:
         """The next rows, at most `max_rows` (bad ones included); None: nothing is there at the moment."""
@@ -72,18 +68,6 @@ class LoggedSource(Source, Protocol):
 def is_logged(source: Source) -> TypeGuard[LoggedSource]:
     """Whether a source is a `LoggedSource`."""
     return hasattr(source, "keep_log")
-
-
-class FetchingSource(Source, Protocol):
-    """A source that learns of its end only by reading."""
-
-    def fetch(self) -> None:
-        """Read the rows that the next `read` begins with, if it is bounded: `finished` is right after this."""
-
-
-def is_fetching(source: Source) -> TypeGuard[FetchingSource]:
-    """Whether a source is a `FetchingSource`."""
-    return hasattr(source, "fetch")
 
 
 class ContinuedSource(Source, Protocol):

@@ -39,13 +39,22 @@ class SeenFile(NamedTuple):
     changed: int
 
 
+def seen(name: str, path: str) -> SeenFile:
+    """A file as it is now; size and time are 0 where the system does not tell them."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return SeenFile(name, 0, 0)
+    return SeenFile(name, found.st_size, found.st_mtime_ns)
+
+
 class TakenFiles:
     """The files that a source has read out. See the head of this file."""
 
     def __init__(self, tuning: InputTuning | None = None) -> None:
         self._tuning = tuning or InputTuning()
         self._names = TakenNames()
-        #: Files that no saved position counts, in the order of reading; empty without a log.
+        #: Files that no saved position counts, in the order of reading; without a log, the newest files.
         self._recent: deque[SeenFile] = deque()
         self._recent_names: set[str] = set()
         self.count = 0
@@ -59,12 +68,12 @@ class TakenFiles:
 
     def add(self, file: SeenFile) -> None:
         self.count += 1
+        self._recent.append(file)
+        self._recent_names.add(file.name)
         if self._folder is None:
-            self._names.add(file.name)
             self.newest.append(file)
-        else:
-            self._recent.append(file)
-            self._recent_names.add(file.name)
+            if len(self._recent) > WATCHED:
+                self._leave_recent()
 
     def keep_log(self, folder: str) -> None:
         """From now on positions are saved in a folder."""
@@ -75,19 +84,23 @@ class TakenFiles:
     def saved(self, count: int) -> dict[str, Any]:
         """What a position with this number of files is restored from, as plain JSON; what it refers to is on the disk
         when this returns."""
-        fresh = [self._recent.popleft() for _ in range(count - self.count + len(self._recent))]
-        for file in fresh:
-            self._names.add(file.name)
-            self._recent_names.discard(file.name)
-            self.newest.append(file)
+        fresh = [self._leave_recent() for _ in range(count - self.count + len(self._recent))]
         if self._folder is None:
             return {"files": count, "taken": self._names.to_json(), "newest": [*self.newest]}
+        self.newest.extend(fresh)
         make_folder(self._folder)
         if self._log is None or self._appended > max(self._tuning.log_bytes, 2 * self._begun):
             self._begin(count)
         elif fresh:
             self._append(sealed({"files": count, "names": fresh}))
         return {"files": count, "log": self._log}
+
+    def _leave_recent(self) -> SeenFile:
+        """The oldest of the recent files, whose name goes to the names in ranges."""
+        file = self._recent.popleft()
+        self._recent_names.discard(file.name)
+        self._names.add(file.name)
+        return file
 
     def _begin(self, count: int) -> None:
         content = sealed({"files": count, "taken": self._names.to_json(), "newest": [*self.newest]})

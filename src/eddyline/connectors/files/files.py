@@ -23,10 +23,10 @@ import pyarrow as pa
 from eddyline.connectors.base import Chunk, Position, Source
 from eddyline.connectors.files.ahead import read_ahead
 from eddyline.connectors.files.blocks import FileReader, RecordBlock
-from eddyline.connectors.files.file_log import SeenFile, TakenFiles
+from eddyline.connectors.files.file_log import SeenFile, TakenFiles, seen
 from eddyline.connectors.files.finding import Finder, check_path, list_files
 from eddyline.connectors.files.listing import DataFile, required_path
-from eddyline.connectors.files.watch import FileWatch, seen, warn_of
+from eddyline.connectors.files.watch import FileWatch, warn_of
 from eddyline.connectors.formats.conform import bad_row, conform, find_column, target_of, wanted_columns
 from eddyline.connectors.formats.parquet import PLAIN, first_line, read_parquet
 from eddyline.connectors.formats.text import read_csv, read_json
@@ -206,21 +206,21 @@ class FileSource:
     def finished(self) -> bool:
         return self.bounded and self._rest is None and not self._waiting
 
-    def fetch(self) -> None:
-        if self.bounded:
-            self._fill()
-
     def read(self, max_rows: int) -> Chunk | None:
+        """The next rows. A bounded source then looks at what follows them, so that `finished` is right."""
         rows: list[pa.Table] = []
         bad: list[pa.Table] = []
         left = max_rows
-        while left > 0 and self._fill():
-            chunk = self._take(left)
-            left -= chunk.num_rows
+        while left > 0 and (block := self._next_block()) is not None:
+            count = min(left, block.count)
+            chunk = self._take(block, count)
+            left -= count
             if chunk.rows.num_rows:
                 rows.append(chunk.rows)
             if chunk.bad is not None:
                 bad.append(chunk.bad)
+        if self.bounded and left == 0:
+            self._next_block()
         if left == max_rows:
             return None
         whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else self._empty
@@ -242,7 +242,7 @@ class FileSource:
         return {**position, **self._taken.saved(position["files"])}
 
     def seek(self, position: Position) -> None:
-        self._drop()
+        self._blocks = self._rest = None
         self._taken.restore(position)
         self._finder = Finder(self._path, self._clock, self._tuning)
         self._waiting = []
@@ -271,7 +271,7 @@ class FileSource:
         self._waiting.insert(0, self._waiting.pop(index))
 
     def close(self) -> None:
-        self._drop()
+        self._blocks = self._rest = None
         self._waiting = []
 
     def go_on(self) -> None:
@@ -279,10 +279,6 @@ class FileSource:
         self._next_look = float("-inf")
         self._look()
         self._begin_with(self._begun.name if self._row and self._begun is not None else None)
-
-    def _drop(self) -> None:
-        self._blocks = None
-        self._rest = None
 
     def _look(self) -> None:
         """Look for files not yet known; while following, not more often than the poll interval."""
@@ -295,15 +291,15 @@ class FileSource:
         begun = self._waiting[:1] if self._blocks is not None or self._row else []
         self._waiting = begun + sorted(self._waiting[len(begun) :] + fresh, key=lambda f: f.name)
 
-    def _fill(self) -> bool:
-        """Have something in `_rest`; False: nothing is there at the moment."""
+    def _next_block(self) -> RecordBlock | None:
+        """What is left of the block read last, or else the next block; None: nothing is there at the moment."""
         while self._rest is None:
             if not self._waiting:
                 if not self.bounded:
                     self._look()
                     self._watch.look(self._taken.newest)
                 if not self._waiting:
-                    return False
+                    return None
             file = self._waiting[0]
             if self._blocks is None:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
@@ -320,12 +316,12 @@ class FileSource:
                 and _is_young(file, self._tuning)
             ):
                 self._blocks = None
-                return False
+                return None
             if block is None:
                 self._finish()
             elif block.count:
                 self._rest = block
-        return True
+        return self._rest
 
     def _finish(self) -> None:
         name = self._waiting.pop(0).name
@@ -333,13 +329,12 @@ class FileSource:
         self._row, self._begun = 0, None
         self._blocks = None
 
-    def _take(self, count: int) -> Chunk:
-        block = self._rest
-        assert block is not None
-        count = min(count, block.count)
-        self._rest = block.part(count, block.count - count) if count < block.count else None
+    def _take(self, block: RecordBlock, count: int) -> Chunk:
+        """The first records of the block, which are handed out now; the others stay in `_rest`."""
+        file, part, self._rest = self._waiting[0], block, None
+        if count < block.count:
+            part, self._rest = block.part(0, count), block.part(count, block.count - count)
         self._row += count
-        file, part = self._waiting[0], block.part(0, count)
         chunk = _conformed(part, file, self.stream, self._columns, self._marks_of(file))
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
@@ -385,7 +380,7 @@ def _conformed(
     rows = _with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
     read = columns if block.projected else None
     with marks.parsing(block.first, block.count):
-        chunk = conform(rows, target, file.shown, block.first, columns=read, numbers=block.numbers, unit=block.unit)
+        chunk = conform(rows, target, file.name, block.first, columns=read, numbers=block.numbers, unit=block.unit)
     if columns is not None and not block.projected:
         chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
     if block.bad is None or block.bad.num_rows == 0:

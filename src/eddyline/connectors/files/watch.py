@@ -9,22 +9,12 @@ Limits   A file that has gone has not changed. Only the newest files are watched
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, MutableSequence
 
-from eddyline.connectors.files.file_log import SeenFile
+from eddyline.connectors.files.file_log import SeenFile, seen
 from eddyline.model.clock import WALL, Clock
 
 log = logging.getLogger(__name__)
-
-
-def seen(name: str, path: str) -> SeenFile:
-    """A file as it is now; one that cannot be looked at is empty."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return SeenFile(name, 0, 0)
-    return SeenFile(name, found.st_size, found.st_mtime_ns)
 
 
 class FileWatch:

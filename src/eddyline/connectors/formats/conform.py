@@ -90,7 +90,9 @@ def conform(
     if not doubts:
         return Chunk(rows)
     where = np.arange(first_row + 1, first_row + 1 + table.num_rows) if numbers is None else numbers
-    return _separate(table, rows, doubts, schema, target, f"{origin} {unit} ", where)
+    # Not every name of a file is text.
+    shown = origin.encode("utf-8", "backslashreplace").decode()
+    return _separate(table, rows, doubts, schema, target, f"{shown} {unit} ", where)
 
 
 def _convert_all(table: pa.Table, schema: Schema, target: pa.Schema) -> tuple[pa.Table, list[_Doubt]]:
@@ -131,7 +133,10 @@ def _time_doubts(rows: pa.Table, schema: Schema, time: str) -> list[_Doubt]:
     doubts: list[_Doubt] = []
     if values.null_count:
         doubts.append((pc.is_null(values).to_numpy(), f"the event time {column.name} is null"))
-    if not _is_within_calendar(values):
+    known = values.drop_null() if values.null_count else values
+    # NumPy over the buffers: this runs for every chunk of every stream.
+    views = [chunk.view(pa.int64()).to_numpy() for chunk in known.chunks if len(chunk)]
+    if any(view.min() < EARLIEST or view.max() > LATEST for view in views):
         micros = values.cast(pa.int64())
         outside = pc.or_(pc.less(micros, EARLIEST), pc.greater(micros, LATEST))
         text = pc.binary_join_element_wise(
@@ -143,14 +148,6 @@ def _time_doubts(rows: pa.Table, schema: Schema, time: str) -> list[_Doubt]:
         )
         doubts.append((pc.fill_null(outside, False).to_numpy(), text))
     return doubts
-
-
-def _is_within_calendar(values: pa.ChunkedArray) -> bool:
-    """Whether all times lie within the years 1 to 9999. NumPy over the buffer: this runs for every chunk of every
-    stream."""
-    known = values.drop_null() if values.null_count else values
-    views = [chunk.view(pa.int64()).to_numpy() for chunk in known.chunks if len(chunk)]
-    return all(view.min() >= EARLIEST and view.max() <= LATEST for view in views)
 
 
 def _separate(

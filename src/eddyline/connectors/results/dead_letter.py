@@ -25,35 +25,36 @@ class DeadLetters:
     def __init__(self, folder: str, writer: Writer | None = None):
         self.folder = folder
         self._writer = writer
-        self._sinks: dict[str, FileSink] = {}
+        #: By stream; a stream has one from its first dead row on.
+        self.sinks: dict[str, FileSink] = {}
 
     def write(self, epoch: int, stream: Stream, table: pa.Table) -> None:
         """Keep rows of a stream: declared columns (typed, or text already) and `_reason`."""
         if table.num_rows == 0:
             return
-        sink = self._sinks.get(stream.name)
+        sink = self.sinks.get(stream.name)
         if sink is None:
-            sink = self._sinks[stream.name] = ParquetSink(os.path.join(self.folder, stream.name), self._writer)
+            sink = self.sinks[stream.name] = ParquetSink(os.path.join(self.folder, stream.name), self._writer)
             sink.open(bad_schema(stream.schema))
         sink.write(epoch, text_rows(stream.schema, table))
 
     def flush(self, epoch: int) -> None:
-        for sink in self._sinks.values():
+        for sink in self.sinks.values():
             sink.flush(epoch)
 
     def truncate_after(self, epoch: int) -> None:
         """Remove later rows from the folders of all streams, also of those that only an earlier run wrote."""
         if os.path.isdir(self.folder):
             for name in os.listdir(self.folder):
-                sink = self._sinks.get(name) or ParquetSink(os.path.join(self.folder, name), self._writer)
+                sink = self.sinks.get(name) or ParquetSink(os.path.join(self.folder, name), self._writer)
                 sink.truncate_after(epoch)
-                if name not in self._sinks and not os.listdir(sink.folder):
+                if name not in self.sinks and not os.listdir(sink.folder):
                     os.rmdir(sink.folder)
 
     def close(self) -> None:
-        for sink in self._sinks.values():
+        for sink in self.sinks.values():
             sink.close()
-        self._sinks = {}
+        self.sinks = {}
 
 
 def text_rows(schema: Schema, table: pa.Table) -> pa.Table:

@@ -144,7 +144,7 @@ class QuerySinks:
     def flush_sinks(self, epoch: int) -> None:
         for sink in self.all_sinks():
             sink.flush(epoch)
-        if self.dead is not None:
+        if self.dead is not None and self.dead.sinks:
             self.dead.flush(epoch)
 
     def resume_after(self, epoch: int, pending: Mapping[str, str] | None = None) -> None:
@@ -163,7 +163,7 @@ class QuerySinks:
     def close_sinks(self) -> None:
         for sink in self.all_sinks():
             sink.close()
-        if self.dead is not None:
+        if self.dead is not None and self.dead.sinks:
             self.dead.close()
 
     def all_sinks(self) -> list[Sink | AllSink]:

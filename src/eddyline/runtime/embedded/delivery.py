@@ -60,10 +60,6 @@ class Delivery(QuerySinks):
         if any(isinstance(one, CallbackSink) for one in self.sinks.get(name, ())):
             self.listening.add(name)
 
-    def listens(self, names: Iterable[str]) -> bool:
-        """Whether a callback takes results of these queries before their epoch ends."""
-        return bool(self.listening) and not self.listening.isdisjoint(names)
-
     def drop_query(self, name: str) -> None:
         self.listening.discard(name)
         self._tried.discard(name)
@@ -91,7 +87,12 @@ class Delivery(QuerySinks):
             UserError: a sink or a callback refuses them.
         """
         with _handing_over():
-            self._write(epoch, outcome, streams)
+            self._write_results(epoch, outcome)
+            if self.marked:
+                self.end_marked()
+            for name, tables in outcome.dead.items():
+                for table in tables:
+                    self.write_dead(epoch, streams[name], table)
 
     def write_part(self, epoch: int, outcome: Outcome) -> None:
         """Results of an epoch that still runs; what is left of them follows with `write`."""
@@ -108,13 +109,6 @@ class Delivery(QuerySinks):
                     shared.write(epoch, name, table)
         for bundle in outcome.bundles:
             self._write_bundle(epoch, bundle)
-
-    def _write(self, epoch: int, outcome: Outcome, streams: Mapping[str, Stream]) -> None:
-        self._write_results(epoch, outcome)
-        self.end_marked()
-        for name, tables in outcome.dead.items():
-            for table in tables:
-                self.write_dead(epoch, streams[name], table)
 
     def _write_bundle(self, epoch: int, bundle: Bundle) -> None:
         if self.shared:
@@ -149,7 +143,7 @@ class Delivery(QuerySinks):
             shared.open_again()
 
     def all_sinks(self) -> list[Sink | AllSink]:
-        return [*super().all_sinks(), *self.shared.values()]
+        return [*(sink for sinks in self.sinks.values() for sink in sinks), *self.shared.values()]
 
 
 @contextmanager

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from time import perf_counter
 
 from eddyline.connectors.base import Source, is_continued, is_logged
@@ -30,7 +29,7 @@ from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
-from eddyline.runtime.embedded.reader import EpochReader, StreamReader
+from eddyline.runtime.embedded.reader import StreamReader, next_epoch
 from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
 from eddyline.runtime.embedded.roster import EmbeddedRoster
 from eddyline.runtime.engine.epoch import Epoch, Outcome
@@ -59,16 +58,19 @@ class EmbeddedDriver:
         clock: Clock,
         checkpoint: Checkpoint | None = None,
         control: ControlFolder | None = None,
-        observer: Observer | None = None,
-        before_finish: Callable[[], None] | None = None,
+        observers: Sequence[Observer] = (),
+        on_gone: Callable[[Collection[str]], None] = lambda names: None,
+        answer_statements: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             own: Gives the sinks that the session has for a query.
             control: The folder of control records; None: none are read.
-            observer: Called after every epoch.
-            before_finish: Called when a run ends, before everything is written.
+            observers: Called after every epoch, in order.
+            on_gone: Called with dropped queries that have given their last result.
+            answer_statements: Called when a run ends, before everything is written, if the job has REQUEST statements.
         """
+        self._job = job
         self.pipeline = pipeline
         self.streams = {stream.name: stream for stream in job.streams}
         self.refreshing = EmbeddedRefreshing(pipeline, clock, checkpoint)
@@ -86,8 +88,9 @@ class EmbeddedDriver:
         self.roster = EmbeddedRoster(job, pipeline, delivery, own, self.promise, control, clock)
         self.epoch = 0
         self.epoch_times = EpochTimes()
-        self._observer = observer
-        self._before_finish = before_finish
+        self._observers = observers
+        self._on_gone = on_gone
+        self._answer_statements = answer_statements
         #: What readers in other threads see of the job.
         self.publication = Publication(self.report)
         self.began: float | None = None
@@ -191,15 +194,12 @@ class EmbeddedDriver:
             with self.changing():
                 change()
 
-    def _carry_out_later(self) -> None:
-        while self._later:
-            self._later.pop(0)()
-
     @contextmanager
     def _fail_job_on_error(self) -> Iterator[None]:
         """Work that cannot be repeated in this process: if it fails, every later call repeats the error."""
-        self.raise_failure()
-        outside = self.is_mine
+        if self.failure is not None:
+            self.raise_failure()
+        outside = getattr(self._here, "working", False)
         try:
             self._here.working = True
             yield
@@ -220,7 +220,7 @@ class EmbeddedDriver:
         self.let_go()
 
     def let_go(self) -> None:
-        """After the last write of this driver another process may continue from the checkpoint."""
+        """Release the checkpoint after the last write of this driver: another process may continue from it."""
         if self.checkpoint is not None:
             shared_writer().wait()
             self.checkpoint.release()
@@ -241,32 +241,35 @@ class EmbeddedDriver:
         started, began = self.clock.now(), perf_counter()
         if self.began is None:
             self.began = started
-        arrivals = EpochReader(self.readers).next_epoch(self.settings.epoch_rows)
+        arrivals = next_epoch(self.readers, self.settings.epoch_rows)
         for name in arrivals:
             self._last_rows[name] = started
         self._idle = self._idle_streams(started)
         announced, self._announced = tuple(self._announced), []
-        marks = [perf_counter()]
+        read = perf_counter()
         outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced), self._write_part)
-        marks.append(perf_counter())
+        stepped = perf_counter()
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, {name: self.pipeline.intakes[name].stream for name in outcome.dead})
-        self._note_stages([began, *marks, perf_counter()])
+        stages = {"read": read - began, "step": stepped - read, "deliver": perf_counter() - stepped}
+        self.stage_seconds = {stage: seconds + stages[stage] for stage, seconds in self.stage_seconds.items()}
         for name in outcome.gone:
             self.delivery.drop_query(name)
         if outcome.gone:
             self.roster.announce()
         self.ended = self.clock.now()
         self.epoch_times.add(self.ended - started)
-        if self._observer is not None:
-            self._observer(partial(self.report, plans=False))
-        self._carry_out_later()
+        if outcome.gone:
+            self._on_gone(outcome.gone)
+        for observer in tuple(self._observers):
+            observer(partial(self.report, plans=False))
+        while self._later:
+            self._later.pop(0)()
         if self.reporter is not None:
             if outcome.dead:
                 self.reporter.dead.take(outcome.dead)
             self.reporter.beat()
-        self.delivery.close_files(self.epoch, self.ended)
-        self._checkpoint_if_due(self.ended)
+        self._write_due(self.ended)
         return outcome
 
     def _write_part(self, outcome: Outcome) -> None:
@@ -277,10 +280,6 @@ class EmbeddedDriver:
         elapsed = (self.ended or 0.0) - (self.began or 0.0)
         return pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
 
-    def _note_stages(self, marks: list[float]) -> None:
-        for stage, (before, after) in zip(self.stage_seconds, pairwise(marks), strict=True):
-            self.stage_seconds[stage] += after - before
-
     def _poll(self) -> None:
         """Apply changes while no row comes."""
         with self.changing():
@@ -289,50 +288,45 @@ class EmbeddedDriver:
     def _apply_changes(self) -> None:
         """Between two epochs: changes that waited for the end of an epoch, control records, requests that can be
         answered now, tables that are due."""
-        self._carry_out_later()
-        if self.roster.poll():
+        while self._later:
+            self._later.pop(0)()
+        if self.roster.records is not None and self.roster.poll():
             # Saved before `announce`: after a crash the queries have the starts and stops that were seen.
             self.save()
             self.roster.announce()
             self.roster.fold()
         if self.roster.requests is not None:
             self.roster.requests.answer_ready()
-        if self.refreshing.refresh():
+        if self.pipeline.versions.tables and self.refreshing.refresh():
             # After a crash the versions hold from the same instants.
             self.save()
 
     def _idle_streams(self, now: float) -> frozenset[str]:
-        return frozenset(name for name in self.readers if self._is_idle(name, now))
-
-    def _is_idle(self, name: str, now: float) -> bool:
-        limit = self.streams[name].idle
-        return limit is not None and now - self._last_rows.setdefault(name, now) >= limit / 1e6
+        """The streams that have brought no row for longer than their `idle`."""
+        limits = [(name, limit) for name in self.readers if (limit := self.streams[name].idle) is not None]
+        return frozenset(name for name, limit in limits if now - self._last_rows.setdefault(name, now) >= limit / 1e6)
 
     def run(self, once: bool) -> None:
         """Work until the sources end (`once`: then close), or until `stop`."""
         with self._fail_job_on_error():
-            self._run(once)
-
-    def _run(self, once: bool) -> None:
-        try:
-            self._work(once)
-        finally:
-            # At the end, not at the beginning: a run that was asked to stop before it began stops.
-            self._stopping = False
+            try:
+                self._work(once)
+            finally:
+                # At the end, not at the beginning: a run that was asked to stop before it began stops.
+                self._stopping = False
 
     def _work(self, once: bool) -> None:
-        reader = EpochReader(self.readers)
         while not self._stopping:
-            if reader.finished or (once and not self._has_input()):
+            has_input = self._read_ahead()
+            if all(reader.finished for reader in self.readers.values()) or (once and not has_input):
                 break
             # A stream that falls idle moves the frontier without new rows: one epoch passes this to the pipeline.
-            if self._has_input() or self._idle_streams(self.clock.now()) != self._idle:
+            if has_input or self._idle_streams(self.clock.now()) != self._idle:
                 self.step()
             else:
                 self._poll()
                 self._forget_at_rest()
-                self.delivery.close_files(self.epoch, self.clock.now())
-                self._checkpoint_if_due(self.clock.now())
+                self._write_due(self.clock.now())
                 self._rest()
         if once and not self._stopping:
             self.step(closing=True)
@@ -352,7 +346,7 @@ class EmbeddedDriver:
                 self.reporter.beat()
         self.clock.sleep(_NAP)
 
-    def _has_input(self) -> bool:
+    def _read_ahead(self) -> bool:
         """Read ahead from every source; whether any has rows now, or records wait."""
         came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
         return any(came) or bool(self._announced)
@@ -367,20 +361,23 @@ class EmbeddedDriver:
             self._finish()
 
     def _finish(self) -> None:
-        if self._before_finish is not None:
-            self._before_finish()
+        if self._job.requests:
+            self._answer_statements()
         if self.roster.requests is not None:
             self.roster.requests.end()
         self.save(last=True)
-        self.roster.announce()
+        if self.roster.records is not None:
+            self.roster.announce()
         self.delivery.close_sinks()
         for reader in self.readers.values():
             reader.source.close()
-        self.pipeline.spilling.close()
+        if self.pipeline.spilling.folder is not None:
+            self.pipeline.spilling.close()
         self.ended = self.clock.now()
         if self.reporter is not None:
             self.reporter.end()
-        self.let_go()
+        if self.checkpoint is not None:
+            self.let_go()
 
     def go_on(self) -> None:
         """After `finish`, or a run that has ended: what comes from now on is read."""
@@ -400,7 +397,9 @@ class EmbeddedDriver:
 
     # -- checkpoints
 
-    def _checkpoint_if_due(self, now: float) -> None:
+    def _write_due(self, now: float) -> None:
+        """Results that have waited long enough become files, and a checkpoint is taken if it is time."""
+        self.delivery.close_files(self.epoch, now)
         if self.checkpoint is not None and now - self._saved >= self.settings.checkpoint_seconds:
             self.save()
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eddyline.connectors.base import Chunk, Source, is_fetching, is_logged
+from eddyline.connectors.base import Chunk, Source, is_logged
 from eddyline.connectors.future_rows import FutureWatch, limit_at, within
 from eddyline.connectors.memory import MemorySource
 from eddyline.kernels.order import leading
@@ -81,58 +81,49 @@ class StreamReader:
 
     @property
     def finished(self) -> bool:
+        """Whether the source has ended and all that it gave has been taken. This reads nothing."""
         return self.source.finished and not self.pieces
 
     def fill(self, rows: int) -> bool:
         """Read until `rows` rows are buffered or the source has no more; returns whether any row came."""
         came = False
-        self._fetch()
         while self.buffered < rows and not self.source.finished:
-            before = self.source.position()
-            chunk, limit = self._read(max(rows, _READ_ROWS))
+            before, instant = self.source.position(), instant_of(self._clock)
+            # The last event time that the rows of this read may have.
+            limit = None if self.stream.most_ahead is None else limit_at(self.stream, instant)
+            left = max(rows, _READ_ROWS)
+            if self._again:
+                left, limit = self._again[0]
+            if isinstance(self.source, MemorySource):
+                self.source.place_up_to(limit)
+            chunk = self.source.read(left)
             if chunk is None:
                 break
-            came, size = True, chunk.num_rows
-            chunk = within(chunk, self.stream, limit)
-            good, bad = chunk.rows, chunk.bad
-            skip_good, skip_bad = min(self._skip[0], len(good)), min(self._skip[1], 0 if bad is None else len(bad))
-            self._skip = (self._skip[0] - skip_good, self._skip[1] - skip_bad)
-            ts = event_times(good, self.stream.time)
-            running = np.maximum.accumulate(np.maximum(ts, self._newest)) if len(ts) else ts
-            if len(running):
-                self._newest = int(running[-1])
-                self._watch.look(self.stream, self._newest, instant_of(self._clock))
-            piece = _Piece(
-                good,
-                ts[skip_good:],
-                running[skip_good:],
-                None if bad is None else bad.slice(skip_bad),
-                before,
-                skip_good,
-            )
-            piece.good_taken, piece.bad_taken = skip_good, skip_bad
-            piece.size, piece.limit = size, limit
-            piece.records = [batch.shifted(-skip_good) for batch in chunk.records]
-            self.pieces.append(piece)
-            self.buffered += len(piece.ts)
-            self._fetch()
+            came, size = True, len(chunk.rows) + (0 if chunk.bad is None else len(chunk.bad))
+            if self._again:
+                self._again.popleft()
+                if size < left:
+                    self._again.appendleft((left - size, limit))
+            self._keep(chunk if limit is None else within(chunk, self.stream, limit), before, size, limit)
+            if len(chunk.rows):
+                self._watch.look(self.stream, self._newest, instant)
         return came
 
-    def _fetch(self) -> None:
-        if is_fetching(self.source):
-            self.source.fetch()
-
-    def _read(self, rows: int) -> tuple[Chunk | None, int | None]:
-        """The next rows of the source, and the last event time that they may have."""
-        left, limit = self._again[0] if self._again else (rows, limit_at(self.stream, instant_of(self._clock)))
-        if isinstance(self.source, MemorySource):
-            self.source.place_up_to(limit)
-        chunk = self.source.read(left)
-        if self._again and chunk is not None:
-            self._again.popleft()
-            if chunk.num_rows < left:
-                self._again.appendleft((left - chunk.num_rows, limit))
-        return chunk, limit
+    def _keep(self, chunk: Chunk, before: dict[str, Any], size: int, limit: int | None) -> None:
+        """Buffer what one read brought, without the rows that an earlier process has taken."""
+        good, bad = chunk.rows, chunk.bad
+        skip_good, skip_bad = min(self._skip[0], len(good)), min(self._skip[1], 0 if bad is None else len(bad))
+        self._skip = (self._skip[0] - skip_good, self._skip[1] - skip_bad)
+        ts = event_times(good, self.stream.time)
+        running = np.maximum.accumulate(np.maximum(ts, self._newest)) if len(ts) else ts
+        if len(running):
+            self._newest = int(running[-1])
+        piece = _Piece(
+            good, ts[skip_good:], running[skip_good:], None if bad is None else bad.slice(skip_bad), before, skip_good,
+            skip_good, skip_bad, size, limit, [batch.shifted(-skip_good) for batch in chunk.records],
+        )  # fmt: skip
+        self.pieces.append(piece)
+        self.buffered += len(piece.ts)
 
     def running(self, rows: int) -> Ints:
         """The running newest event times of the first buffered rows."""
@@ -202,34 +193,15 @@ class StreamReader:
         self._again = deque((size, limit) for size, limit in position.get("reads", [[sum(self._skip), None]]) if size)
 
 
-class EpochReader:
-    """All streams of a job."""
-
-    def __init__(self, readers: Mapping[str, StreamReader]) -> None:
-        self.readers = readers
-
-    @property
-    def finished(self) -> bool:
-        return all(reader.finished for reader in self.readers.values())
-
-    @property
-    def buffered(self) -> int:
-        return sum(reader.buffered for reader in self.readers.values())
-
-    def next_epoch(self, rows: int) -> dict[str, Arrival]:
-        """At most `rows` rows of all streams; empty when no source has a row."""
-        for reader in self.readers.values():
-            reader.fill(rows)
-        shares = self._shares(rows)
-        arrivals = {
-            name: arrival for name, reader in self.readers.items() if (arrival := reader.take(shares[name])) is not None
-        }
-        return {name: a for name, a in arrivals.items() if len(a.rows) or a.bad is not None or a.closed or a.records}
-
-    def _shares(self, rows: int) -> dict[str, int]:
-        running = {name: reader.running(rows) for name, reader in self.readers.items()}
-        if sum(len(r) for r in running.values()) <= rows:
-            return {name: len(r) for name, r in running.items()}
+def next_epoch(readers: Mapping[str, StreamReader], rows: int) -> dict[str, Arrival]:
+    """At most `rows` rows of all streams; empty when no source has a row."""
+    for reader in readers.values():
+        reader.fill(rows)
+    shares = {name: reader.buffered for name, reader in readers.items()}
+    if sum(shares.values()) > rows:
+        running = {name: reader.running(rows) for name, reader in readers.items()}
         ends = np.array([*accumulate(len(r) for r in running.values())])
         counts = leading(np.concatenate(list(running.values())), ends, rows)
-        return dict(zip(running, counts.tolist(), strict=True))
+        shares = dict(zip(running, counts.tolist(), strict=True))
+    arrivals = {name: reader.take(shares[name]) for name, reader in readers.items()}
+    return {name: arrival for name, arrival in arrivals.items() if arrival is not None}

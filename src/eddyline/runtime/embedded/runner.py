@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,6 @@ from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.handout import PipelineHooks
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.figures.report import Report
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.folder_lock import temporary_folder
 from eddyline.runtime.reporting.reporter import Reporter
@@ -152,12 +151,12 @@ class EmbeddedRunner:
             # No request comes any more: those that wait are answered as the template's stream moves on.
             driver.pipeline.intakes[name].closed = True
             self._leaving.add(name)
-            self._forget_requests()
+            if name not in driver.pipeline.queries:
+                self._forget_requests((name,))
 
-    def _forget_requests(self) -> None:
+    def _forget_requests(self, gone: Collection[str]) -> None:
         """The streams of requests that were dropped go when their last answer is out."""
-        assert self._driver is not None
-        for name in [name for name in self._leaving if name not in self._driver.pipeline.queries]:
+        for name in self._leaving.intersection(gone):
             self._leaving.discard(name)
             self._forget("stream", name)
 
@@ -374,12 +373,12 @@ class EmbeddedRunner:
 
     # -- inside
 
-    def _answer_asked(self) -> None:
+    def _answer_statements(self) -> None:
         """Answer the REQUEST statements of the job as the run ends; each run writes the answers anew."""
-        if self.job.requests and self._driver is not None:
-            from eddyline.runtime.embedded.requests import answer_statements
+        # What only requests need is loaded with the first of them.
+        from eddyline.runtime.embedded.requests import answer_statements
 
-            self.answered = answer_statements(self._driver.pipeline, self.job.requests, self._out)
+        self.answered = answer_statements(self.driver.pipeline, self.job.requests, self._out)
 
     def _source_of(self, stream: Stream) -> Source:
         """The source of a stream, opened when it is first asked for."""
@@ -418,7 +417,7 @@ class EmbeddedRunner:
         folder = None if self._checkpoint is None else self._checkpoint.folder
         outbox = Outbox(settings.output_files, settings.output_seconds, folder, tuning=settings.tuning.output)
         delivery = Delivery(self._out, outbox)
-        hooks = PipelineHooks(listens=delivery.listens, bundles=True)
+        hooks = PipelineHooks(delivery.listening, bundles=True)
         pipeline = new_pipeline(self.job, hooks, saved, self._read)
         sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
         if self._keep_results:
@@ -432,8 +431,9 @@ class EmbeddedRunner:
             clock=self._clock,
             checkpoint=self._checkpoint,
             control=None if self._folder is None else ControlFolder(self._folder),
-            observer=self._observed,
-            before_finish=self._answer_asked,
+            observers=self.observers,
+            on_gone=self._forget_requests,
+            answer_statements=self._answer_statements,
         )
         begin(driver, self.job, saved, again)
         self._watch(driver)
@@ -457,12 +457,6 @@ class EmbeddedRunner:
     def _be_controlled(self, driver: EmbeddedDriver, folder: str) -> None:
         driver.roster.be_controlled(ControlFolder(folder))
         self._watch(driver)
-
-    def _observed(self, look: Callable[[], Report]) -> None:
-        if self._leaving:
-            self._forget_requests()
-        for observer in tuple(self.observers):
-            observer(look)
 
     def _raise_failure(self) -> None:
         if self._driver is not None:

@@ -9,7 +9,7 @@ State    How many rows of results the outcome holds; the response times, where t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -33,8 +33,8 @@ log = logging.getLogger("eddyline.results")
 class PipelineHooks:
     """What a driver wants of the results of a pipeline."""
 
-    #: Whether a callback takes results of some of these queries before their epoch ends; None: no query has a callback.
-    listens: Callable[[Iterable[str]], bool] | None = None
+    #: Queries whose results a callback takes before their epoch ends; the driver adds to them and removes from them.
+    listening: Set[str] = frozenset()
     #: Whether results of several queries with one SELECT list stay together in a table.
     bundles: bool = False
 
@@ -50,7 +50,7 @@ class HandOut:
     ) -> None:
         self.tuning = tuning
         self.bundles = hooks.bundles
-        self.listens = hooks.listens
+        self.listening = hooks.listening
         #: Takes the results of some queries, or all results that may leave, out of the outcome; returns how many rows
         #: these have.
         self._leave = leave
@@ -107,7 +107,7 @@ class HandOut:
     def put(self, query: str, table: pa.Table, outcome: Outcome) -> None:
         """A result that is complete before its epoch ends: it leaves at once where a callback waits for it."""
         outcome.results[query].append(table)
-        if self.listens is not None and self.listens((query,)):
+        if query in self.listening:
             self.under_way(len(table))
             self._leave(outcome, (query,))
         else:
@@ -116,7 +116,7 @@ class HandOut:
     def put_bundle(self, names: Sequence[str], bundle: Bundle, rows: int, outcome: Outcome) -> None:
         """The same of results of several queries."""
         outcome.bundles.append(bundle)
-        if self.listens is not None and self.listens(names):
+        if not self.listening.isdisjoint(names):
             self.under_way(rows)
             self._leave(outcome, ())
         else:

@@ -39,7 +39,8 @@ _LOCK = "lock"
 class Spilling:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self._folder: Path | None = None
+        #: Where payload is; None: none has been moved.
+        self.folder: Path | None = None
         self._remove: weakref.finalize[..., Spilling] | None = None
         #: The excess that was last warned of.
         self._reported = 0
@@ -99,7 +100,7 @@ class Spilling:
         """Remove the folder; a process that ends does so too."""
         if self._remove is not None:
             self._remove()
-            self._folder = self._remove = None
+            self.folder = self._remove = None
 
     def stores(self) -> list[tuple[str, Store]]:
         """What may be spilled: the stores of streams and static tables, with the names of these."""
@@ -109,14 +110,14 @@ class Spilling:
         return found
 
     def _path(self) -> Path:
-        if self._folder is None:
+        if self.folder is None:
             _remove_forsaken()
-            self._folder = Path(mkdtemp(prefix=_PREFIX))
+            self.folder = Path(mkdtemp(prefix=_PREFIX))
             # Held until the folder goes, or the process ends.
-            lock = os.open(self._folder / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
+            lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._remove = weakref.finalize(self, _removed, self._folder, lock)
-        return self._folder
+            self._remove = weakref.finalize(self, _removed, self.folder, lock)
+        return self.folder
 
 
 def _removed(folder: Path, lock: int) -> None:

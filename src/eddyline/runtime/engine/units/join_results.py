@@ -104,12 +104,10 @@ class JoinResults:
 
     def is_scheduled(self, rows: int) -> bool:
         """Whether results of so many new rows are released in portions."""
-        listens = self.handout.listens
         if (
-            listens is None
-            or rows < self.tuning.scheduling.least_rows
+            rows < self.tuning.scheduling.least_rows
             or len(self.members) < 2
-            or not listens(self.members)
+            or self.handout.listening.isdisjoint(self.members)
         ):
             return False
         if not self._is_scheduled:

@@ -17,11 +17,11 @@ import os
 from collections import deque
 from typing import Any, NamedTuple
 
-from eddyline.connectors.files.file_log import WATCHED, SeenFile
+from eddyline.connectors.files.file_log import WATCHED, SeenFile, seen
 from eddyline.connectors.files.finding import Finder
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.taken import TakenNames
-from eddyline.connectors.files.watch import FileWatch, change_text, seen
+from eddyline.connectors.files.watch import FileWatch, change_text
 from eddyline.model.schema import Stream
 from eddyline.runtime.spark.job.layout import parsing_folder
 from eddyline.state.sealed import damaged, sealed, unreadable, unsealed, write_sealed
