@@ -140,7 +140,7 @@ class Run:
                 session.step()
                 cpu = process_time() - began
                 now = pipeline.frontier or 0
-                kept = list(query.group.intermediates())
+                kept = list(query.group.intermediates)
                 streams = sum(state.store.live for state in pipeline.stores())
                 alive = streams + sum(int((one.store.column("dead") >= now).sum()) for one in kept)
                 yield Epoch(cpu, now / 1e6, alive, streams + sum(one.store.live for one in kept))

@@ -144,7 +144,7 @@ def _counts(group: JoinGroup) -> list[int]:
 def _swept(group: JoinGroup) -> float:
     """Seconds per combination that a sweep removes; the sweep removes about half of each intermediate store."""
     found = [float("inf")]
-    for kept in group.intermediates():
+    for kept in group.intermediates:
         if kept.store.live < 1000:
             continue
         middle = int(np.median(kept.store.column("dead")))

@@ -9,7 +9,7 @@ Limits   A tree is a reference position or a tuple of trees; tuples of three and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar
@@ -25,7 +25,7 @@ from eddyline.operators.join.inputs import Input, NodeInput, StreamInput
 from eddyline.operators.join.join_slice import JoinSlice
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.pieces import Strand, sorted_by_age
-from eddyline.operators.join.policy import Came, JoinPolicy, NodeOutput, PolicyFigures, Schedule
+from eddyline.operators.join.policy import Came, Fresh, JoinPolicy, NodeOutput, PolicyFigures, Schedule, overriding
 from eddyline.operators.join.port import Membership, Port
 from eddyline.operators.join.probing.steps import followed_order
 from eddyline.operators.stream.reading import timeline_name
@@ -92,8 +92,8 @@ class JoinGroup:
                 tuning=config.settings.tuning.sharing,
                 uses_zones=config.settings.heralds != "off",
                 worth=Worth(config.settings.tuning.zones, config.settings.heralds == "auto"),
+                required=tuple(key.name for key in seat.keys),
             )
-            port.required = tuple(key.name for key in seat.keys)
             for key in seat.keys:
                 for _, column in columns_of(key.expression):
                     stream.need_column(column)
@@ -105,6 +105,7 @@ class JoinGroup:
                 assert isinstance(reference, int)
                 streams[config.seats[reference].source].need_column(column)
         self.nodes: list[tuple[JoinNode, NodeInput | None]] = []
+        self.poll()
         self.plant(config.tree)
 
     # -- members
@@ -132,7 +133,7 @@ class JoinGroup:
         spans = [base.port.span for base in self.bases.values()]
         for base in self.bases.values():
             base.port.leave(slot, base.store)
-        for kept in self.intermediates():
+        for kept in self.intermediates:
             kept.clear_bit(slot)
         self._changed(is_replanted=False)
         if self.members and spans != [base.port.span for base in self.bases.values()]:
@@ -156,8 +157,9 @@ class JoinGroup:
         self.poll()
 
     def poll(self) -> None:
-        """Have the nodes poll the policies that are not idle."""
+        """Poll the policies that are not idle from here on, here and in the nodes."""
         busy = [policy for policy in self.policies if not policy.is_idle]
+        self._ending_slices, self._ending_epochs = (overriding(busy, at) for at in ("slice_ended", "epoch_ended"))
         for node, _ in self.nodes:
             node.poll(busy)
 
@@ -167,6 +169,8 @@ class JoinGroup:
         """Make this the tree; intermediate stores are filled from the streams' stores."""
         self.tree = tree
         self.nodes = []
+        #: The stores of the inner nodes.
+        self.intermediates: list[NodeInput] = []
         if isinstance(tree, int):
             self.root: JoinNode | StreamInput = self.bases[tree]
             return
@@ -197,6 +201,7 @@ class JoinGroup:
             self.nodes.append((node, None))
             return node
         kept = NodeInput(name, references, self.bases)
+        self.intermediates.append(kept)
         self.nodes.append((node, kept))
         return kept
 
@@ -226,7 +231,14 @@ class JoinGroup:
         made: dict[int, Combinations] = {}
         for node, kept in self.nodes:
             began = perf_counter()
-            new = [self._fresh(one, join_slice, made) for one in node.inputs]
+            new: Fresh = []
+            for one in node.inputs:
+                if isinstance(one, NodeInput):
+                    new.append(made.get(id(one)))
+                    continue
+                assert isinstance(one, StreamInput)
+                stretch = None if one.stream.is_table else join_slice.fresh.get(one.port.source)
+                new.append(None if stretch is None else one.fresh(*stretch))
             if kept is None:
                 strands = node.strands([rows and sorted_by_age(rows) for rows in new], join_slice, False)
             else:
@@ -242,29 +254,20 @@ class JoinGroup:
         found = (policy.schedule(self, settings) for policy in self.policies)
         return next((schedule for schedule in found if schedule is not None), None)
 
-    def _fresh(self, one: Input, join_slice: JoinSlice, made: Mapping[int, Combinations]) -> Combinations | None:
-        if isinstance(one, NodeInput):
-            return made.get(id(one))
-        assert isinstance(one, StreamInput)
-        if one.stream.is_table or one.port.source not in join_slice.fresh:
-            return None
-        return one.fresh(*join_slice.fresh[one.port.source])
-
     def purge(self, frontier: int) -> None:
-        for _, kept in self.nodes:
-            if kept is not None:
-                kept.purge(frontier)
-        for policy in self.policies:
+        for kept in self.intermediates:
+            kept.purge(frontier)
+        for policy in self._ending_slices:
             policy.slice_ended(self, frontier)
 
     def epoch_ended(self, frontier: int, came: Came, is_closing: bool = False, is_resting: bool = False) -> None:
         """An epoch has ended, or nothing comes in."""
-        for policy in self.policies:
+        for policy in self._ending_epochs:
             policy.epoch_ended(self, frontier, came, is_closing, is_resting)
 
     def renumber(self, old_to_new: Renumbering) -> None:
         """The rows of a stream have new ids: intermediate stores and policies follow."""
-        for kept in self.intermediates():
+        for kept in self.intermediates:
             kept.renumber(old_to_new)
         for policy in self.policies:
             policy.renumber(old_to_new)
@@ -277,11 +280,6 @@ class JoinGroup:
             [edge for one in found for edge in one.earlier_edges],
             {name: count for one in found for name, count in one.counts.items()},
         )
-
-    def intermediates(self) -> Iterator[NodeInput]:
-        for _, kept in self.nodes:
-            if kept is not None:
-                yield kept
 
 
 def _put_out(root: JoinNode, strand: Strand, join_slice: JoinSlice) -> Strand:

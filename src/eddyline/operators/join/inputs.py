@@ -118,14 +118,14 @@ class StreamInput:
 
     def stamps(self, ids: Ints) -> Ints:
         """Places of rows in the order of all combinations."""
-        return self.port.stamps(self.store.at(self.order, ids))
+        return (self.store.at(self.order, ids) << POSITION_BITS) | self.port.position
 
     def least_stamp(self, row: int) -> int:
         """A lower bound of the stamps of combinations whose newest row is this row or a later one."""
         return int(self.store.at(self.order, np.array([row]))[0]) << POSITION_BITS
 
     def lineage(self, ids: Ints) -> LineageBits | None:
-        return self.port.lineage_at(self.store, ids)
+        return self.port.lineage_at(self.store, ids) if self.port.stores_lineage else None
 
     def wanted(self, ids: Ints) -> Ints:
         """Those of some stored rows that a member wants."""
@@ -136,8 +136,8 @@ class StreamInput:
         """The rows start … stop-1 as combinations of one reference, without those that no member wants."""
         ids = np.arange(start, stop)
         ts = self.store.stretch("ts", start, stop)
-        stamps = self.port.stamps(self.store.stretch(self.order, start, stop))
-        lineage = self.port.lineage_of(self.store, start, stop)
+        stamps = (self.store.stretch(self.order, start, stop) << POSITION_BITS) | self.port.position
+        lineage = self.port.lineage_of(self.store, start, stop) if self.port.stores_lineage else None
         # A single port wants every stored row, unless it has passed rows.
         if (
             lineage is not None

@@ -77,6 +77,8 @@ class JoinNode:
         self.verification = Verification(bases, issues)
         routed = bool(overriding(policies, "route"))
         self._steps = ProbeSteps(inputs, equalities, self.residuals, bases, one_index_per_partner=routed)
+        #: The probe steps for new rows of an input, in an order.
+        self.steps = self._steps.of
         for origin in range(len(inputs)):
             if not self.is_static(origin):
                 self.steps(origin, orders[origin])
@@ -87,15 +89,13 @@ class JoinNode:
         self._admitting, self._routing, self._moding, self._observing, self._putting_out = (
             overriding(policies, point) for point in ("admit", "route", "mode", "observed", "put_out")
         )
+        #: Whether new rows of an input may be probed in another order than theirs.
+        self.parts_rows = bool(self._routing)
 
     def is_static(self, number: int) -> bool:
         """Whether an input never has new rows."""
         one = self.inputs[number]
         return isinstance(one, StreamInput) and one.stream.is_table
-
-    def steps(self, origin: int, order: Order) -> list[ProbeStep]:
-        """The probe steps for new rows of an input, in an order."""
-        return self._steps.of(origin, order)
 
     # -- the points at which policies are polled
 
@@ -106,21 +106,14 @@ class JoinNode:
             fresh = policy.admit(self, fresh, join_slice)
         return fresh
 
-    def routed(self, origin: int, rows: Combinations) -> Iterable[tuple[Combinations, Order]]:
-        """New rows of an input in groups, each with its probe order: the first `route` of a policy that is not None."""
-        for policy in self._routing:
-            found = policy.route(self, origin, rows)
-            if found is not None:
-                return found
-        return ((rows, self.orders[origin]),)
-
     def modes(self, probe: Probe) -> tuple[Probe, Modes | None]:
         """The probe without the rows that have nothing to meet, and how it is processed, as all policies say together;
         None: as a whole."""
         found: Modes | None = None
         for policy in self._moding:
             if len(probe.rows) and (found is None or (found.found is None and found.taken is None)):
-                found = both(found, policy.mode(self, probe))
+                said = policy.mode(self, probe)
+                found = said if found is None else both(found, said)
                 if found is not None and found.grid is not None and (left := found.grid.open_rows()) is not None:
                     probe, found = probe.take(left), replace(found, grid=found.grid.of_open_rows())
         return probe, found
@@ -157,13 +150,15 @@ class JoinNode:
         ]
 
     def _strand(self, origin: int, rows: Combinations, join_slice: JoinSlice, keeps: bool) -> Iterator[Combinations]:
-        for part, order in self.routed(origin, rows):
+        groups: Iterable[tuple[Combinations, Order]] = ((rows, self.orders[origin]),)
+        for policy in self._routing:
+            # The first `route` that is not None: rows in groups, each with its probe order.
+            found = policy.route(self, origin, rows)
+            if found is not None:
+                groups = found
+                break
+        for part, order in groups:
             yield from self._extend(part, origin, self.steps(origin, order), 0, join_slice, keeps)
-
-    @property
-    def parts_rows(self) -> bool:
-        """Whether new rows of an input may be probed in another order than theirs."""
-        return bool(self._routing)
 
     def everything(self) -> Iterator[Combinations]:
         """All combinations of rows that are live now, whatever their age: how intermediate stores are rebuilt.
@@ -219,7 +214,8 @@ class JoinNode:
                 if len(rows.ids) + len(self.inputs[step.input].references) < self.total:
                     self.counters.partials += len(made)
                 yield from self._extend(made, origin, steps, at + 1, join_slice, keeps)
-            self.observe(origin, step.input, probed, produced)
+            if self._observing:
+                self.observe(origin, step.input, probed, produced)
 
     def probe(
         self, origin: int, at: int, is_last: bool, step: ProbeStep, rows: Combinations, join_slice: JoinSlice
@@ -254,13 +250,6 @@ class JoinNode:
             yield self.joined(probe, pairs, grid, keeps)
         step.pairs_per_row = max(total / max(len(probe.rows), 1), step.pairs_per_row / 2)
 
-    def _still_read(self, probe: Probe) -> Combinations:
-        """The rows of a probe, without references that nothing looks at once they are in a complete combination."""
-        reads, step = probe.join_slice.reads, probe.step
-        if reads is None or not probe.is_last or len(self.references) < self.total or step.verify or step.conditions:
-            return probe.rows
-        return probe.rows.only(reads)
-
     def joined(self, probe: Probe, pairs: Pairs, grid: Grid | None, keeps: bool, numbers: bool = False) -> Combinations:
         """The combinations of pairs that stand up to everything else; conditions that a mode passes are left out.
 
@@ -268,17 +257,20 @@ class JoinNode:
             numbers: combinations have the numbers of their pairs among their ids; every pair is then in a cell that is
             not skipped.
         """
-        one, rows_seen = self.inputs[probe.step.input], probe.join_slice.rows_seen
+        step, rows, reads = probe.step, probe.rows, probe.join_slice.reads
+        one, rows_seen = self.inputs[step.input], probe.join_slice.rows_seen
         if grid is None:
-            return self.verification.join(
-                one, self._still_read(probe), pairs.left, pairs.right, probe.step, rows_seen, keeps
-            )
+            is_complete = probe.is_last and len(self.references) == self.total
+            if reads is not None and is_complete and not step.verify and not step.conditions:
+                # Nothing reads the other references of these combinations.
+                rows = rows.only(reads)
+            return self.verification.join(one, rows, pairs.left, pairs.right, step, rows_seen, keeps)
         left, right, kinds = pairs.left, pairs.right, pairs.kinds
         if kinds is None and not pairs.is_sifted:
             kinds = grid.at(left, right)
             if (kinds == SKIP).any():
                 left, right, kinds = (values[kinds != SKIP] for values in (left, right, kinds))
         cells = None if kinds is None or not grid.passed else PairCells(kinds, grid)
-        made = self.verification.join(one, probe.rows, left, right, probe.step, rows_seen, keeps, cells, numbers)
+        made = self.verification.join(one, rows, left, right, step, rows_seen, keeps, cells, numbers)
         self.counters.conditions_avoided += 0 if cells is None else cells.avoided
         return made

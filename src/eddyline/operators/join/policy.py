@@ -7,8 +7,8 @@ Answer   A node polls policies: it calls their methods at fixed points of a slic
              new rows ─► admit ─► route ─► (mode ─► probe, verify ─► observed)* ─► put_out ─► stored or handed on
 
          The group calls `slice_ended`, `epoch_ended`, `changed` and `renumber`.
-Limits   A method sees whole batches, never a single row. Policies do not know each other. A node does not poll a
-         policy that `is_idle`, nor call a method that a policy does not override.
+Limits   A method sees whole batches, never a single row. Policies do not know each other. Neither a node nor a group
+         polls a policy that `is_idle`, nor calls a method that a policy does not override.
 Reading  docs/add-a-policy.md
 """
 
@@ -112,7 +112,8 @@ class JoinPolicy:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the policy has nothing to decide in the group as it is now: its nodes do not poll it then."""
+        """Whether the policy has nothing to decide in the group as it is now. Nodes do not poll it then, and the group
+        does not tell it of the ends of slices and epochs. A policy that changes its mind calls `group.poll`."""
         return False
 
     # -- a slice

@@ -21,7 +21,7 @@ from eddyline.kernels.bitsets import full_set, keep_within
 from eddyline.model.expressions.expression import ColumnKey, Expression
 from eddyline.model.window import FOREVER, Now, Range, Rows, Window
 from eddyline.operators.expressions.evaluate import Predicate, compile_predicate
-from eddyline.operators.join.combination import POSITION_BITS, LineageBits
+from eddyline.operators.join.combination import LineageBits
 from eddyline.operators.sharing.grouped_filter import GroupedFilter
 from eddyline.operators.stream.reading import ReadPosition
 from eddyline.operators.worth import Worth
@@ -74,6 +74,7 @@ class Port:
         tuning: SharingTuning | None = None,
         uses_zones: bool = True,
         worth: Worth | None = None,
+        required: tuple[str, ...] = (),
     ) -> None:
         self.tuning = tuning or SharingTuning()
         self.position = position
@@ -85,7 +86,7 @@ class Port:
         self.route = route
         self.lineage_column = f"words:{group}:{position}"
         #: Keys that must not be null: every query of the group joins on them.
-        self.required: tuple[str, ...] = ()
+        self.required = required
         self.members: dict[int, Membership] = {}
         self.width = 1
         self.stores_lineage = False
@@ -98,11 +99,17 @@ class Port:
         self._grouped = GroupedFilter(tuning=self.tuning, sorts_out=uses_zones, worth=worth)
         self._filters: dict[int, Predicate] = {}
         self._filtered = 0
+        #: The members without a filter.
+        self._unfiltered = np.zeros(1, np.uint64)
         #: How far back the members' windows reach: by time, and by rows. None: a member has come or gone since they
         #: were computed.
         self._reaches: tuple[Ages, Ages] | None = None
         self.longest = LONG_AGO
         self.most_rows = 0
+        #: How long a row may stay by time alone.
+        self.span = 0
+        #: Whether being in the largest window is not yet being in every query's.
+        self.tells_windows_apart = False
         self._starts: list[int] = []
         #: Whether rows are in a window that neither their age nor the count of the stream's rows decides, at places of
         #: the total order; None: these decide. All members have the same such window.
@@ -140,22 +147,20 @@ class Port:
         # Stored lineage is never narrowed: a slot that was given once may be given again.
         self.width = max(self.width, max((m.slot for m in members), default=0) // 64 + 1)
         self._filtered = sum(m.predicate is not None for m in members)
+        if self._filtered <= self.tuning.few_filters:
+            self._unfiltered = bits_of(tuple(m.slot for m in members if m.predicate is None), self.width)
+            for m in members:
+                if m.predicate is not None and m.slot not in self._filters:
+                    self._filters[m.slot] = compile_predicate(m.predicate)
         self._starts = sorted({m.start for m in members if m.start > LONG_AGO})
         timed = [m for m in members if not isinstance(m.window, Rows)]
         counted = [m for m in members if isinstance(m.window, Rows)]
         self._reaches = None
         self.most_rows = max((_rows(m.window) for m in counted), default=0)
-        self.longest = max((_span(m.window) for m in timed), default=LONG_AGO)
-
-    @property
-    def span(self) -> int:
-        """How long a row may stay by time alone."""
-        return FOREVER if self.most_rows else max(self.longest, 0)
-
-    @property
-    def tells_windows_apart(self) -> bool:
-        """Whether being in the largest window is not yet being in every query's."""
-        return any(ages.several for ages in self.reaches) or bool(self.most_rows)
+        spans = {_span(m.window) for m in timed}
+        self.longest = max(spans, default=LONG_AGO)
+        self.span = FOREVER if self.most_rows else max(self.longest, 0)
+        self.tells_windows_apart = len(spans) > 1 or bool(self.most_rows)
 
     def full(self) -> LineageBits:
         """One line of lineage with a bit for every member."""
@@ -208,15 +213,10 @@ class Port:
             found = self._grouped.match_lineage(columns, rows)
             lineage[:, : found.shape[1]] = found
             return lineage
-        lineage[:] = bits_of(
-            tuple(slot for slot, member in self.members.items() if member.predicate is None), self.width
-        )
+        lineage[:] = self._unfiltered
         here: dict[ColumnKey, pa.Array] = {(self.position, name): values for name, values in columns.items()}
-        for slot, member in self.members.items():
-            if member.predicate is not None:
-                if slot not in self._filters:
-                    self._filters[slot] = compile_predicate(member.predicate)
-                lineage[self._filters[slot](here, rows), slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
+        for slot, passes in self._filters.items():
+            lineage[passes(here, rows), slot // 64] |= np.uint64(1) << np.uint64(slot % 64)
         return lineage
 
     def _clear_before_starts(self, lineage: LineageBits, ts: Ints) -> None:
@@ -309,16 +309,12 @@ class Port:
             cut = min(cut, store.first + int(store.column(self.reader.numbers).searchsorted(seen - self.most_rows)))
         return cut
 
-    def stamps(self, seq: Ints) -> Ints:
-        return (seq << POSITION_BITS) | self.position
-
 
 class Ages:
     """From an age to the members whose windows reach that far: one search in the sorted window sizes."""
 
     def __init__(self, sizes: tuple[tuple[int, int], ...], width: int, always: list[int] | None = None) -> None:
         self.sizes = np.array(sorted({size for _, size in sizes}), np.int64)
-        self.several = len(self.sizes) > 1
         rest = tuple(always or ())
         #: By slot; INT64_MAX for queries whose window is counted in the other unit.
         self.size_of = np.full(64 * width, np.iinfo(np.int64).max)

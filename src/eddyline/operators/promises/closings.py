@@ -29,6 +29,10 @@ class Closings:
         self.closed: dict[str, Closed] = {}
         #: Stream -> its event-time column.
         self.times = {stream.name: stream.time for stream in streams}
+        #: Whether anything has been promised so far, be it among the rows of the epoch at hand.
+        self.is_promised = False
+        #: Called once, with the first promise.
+        self.on_first: set[Callable[[], None]] = set()
         #: Punctuations that have taken effect so far.
         self.count = 0
         #: Streams whose rows of the slice at hand are stored.
@@ -39,16 +43,14 @@ class Closings:
         """Whether there are promises about a stream."""
         return name in self.closed and not self.closed[name].is_empty
 
-    @property
-    def has_promises(self) -> bool:
-        """Whether there are promises, before the epoch at hand or among its rows."""
-        return self.count > 0 or any(closed.coming for closed in self.closed.values())
-
     def of(self, name: str) -> Closed:
-        """The promises about a stream."""
+        """What is closed of a stream of which something is promised."""
         if name not in self.closed:
             stream = self._streams[name]
             self.closed[name] = Closed({column.name: column.type for column in stream.schema.columns}, stream.remember)
+            self.is_promised, waiting, self.on_first = True, self.on_first, set()
+            for begin in waiting:
+                begin()
         return self.closed[name]
 
     def want(self, known: Mapping[str, Closed]) -> None:

@@ -43,6 +43,7 @@ class ReadPosition:
         #: counts them.
         self.order = f"seq:{name}"
         self.numbers = f"num:{name}"
+        self.columns: tuple[str, ...] = (self.order,)
         self.counts = False
         self.position = store.end
         #: The id after the last row that units were given: their next rows begin here.
@@ -58,14 +59,10 @@ class ReadPosition:
         self.sealed = (0, 0)
         store.add_column(self.order, np.int64, fill=BEFORE)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.order, self.numbers) if self.counts else (self.order,)
-
     def need_numbers(self) -> None:
         """Hold the numbers of rows from now on."""
         if not self.counts:
-            self.counts = True
+            self.counts, self.columns = True, (self.order, self.numbers)
             self.store.add_column(self.numbers, np.int64, fill=BEFORE)
             self.store.columns[self.numbers][self.position - self.store.base :] = UNREAD
 

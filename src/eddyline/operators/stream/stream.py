@@ -212,7 +212,9 @@ class StreamState:
         stop = start + int(found[-1]) + 1 if len(found) else start
         if stop == start:
             return start, start
-        self._release_all(reader, reader.take(stop, places[: stop - start], ranks, numbers))
+        passed = reader.take(stop, places[: stop - start], ranks, numbers)
+        if len(passed):
+            self._release_all(reader, passed)
         start, reader.given = max(reader.given, store.first), stop
         return start, stop
 
@@ -274,9 +276,8 @@ class StreamState:
 
     def _release_all(self, reader: ReadPosition, ids: Ints) -> None:
         """No query behind a position wants these rows."""
-        if len(ids):
-            for port in self.ports_of(reader):
-                port.release(self.store, ids)
+        for port in self.ports_of(reader):
+            port.release(self.store, ids)
 
     def _key_columns(
         self, columns: Mapping[str, pa.Array], rows: int

@@ -31,6 +31,6 @@ def join_lines(group: JoinGroup, aliases: tuple[str, ...]) -> list[str]:
             f"{seen['resumptions']:,} combinations resumed, about {seen['partials_avoided']['estimate']:,} avoided, "
             f"{seen['checks']:,} questions"
         )
-    for kept in group.intermediates():
+    for kept in group.intermediates:
         lines.append(f"store {kept.store.name}: at most {kept.peak:,} rows")
     return lines

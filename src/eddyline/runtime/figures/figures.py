@@ -226,7 +226,7 @@ def held_rows(pipeline: Pipeline) -> dict[str, int]:
     for stream in pipeline.stores():
         held[stream.name] += stream.store.live
     for group in pipeline.groups.values():
-        held.update({kept.store.name: kept.store.live for kept in group.intermediates()})
+        held.update({kept.store.name: kept.store.live for kept in group.intermediates})
     return held
 
 

@@ -253,7 +253,7 @@ class Planner:
         began = perf_counter()
         self._move(watch, migration)
         seconds = perf_counter() - began
-        rebuilt = sum(kept.store.live for kept in watch.group.intermediates())
+        rebuilt = sum(kept.store.live for kept in watch.group.intermediates)
         queries = _queries_of(watch.group)
         self.migrations.append(
             {

@@ -4,7 +4,7 @@ Answer   New rows that can be in no result have a partner that is closed and not
          are stored first, a port refuses to have them stored. `admit` leaves out the others: they are not joined, and
          leave their store with the slice. `epoch_ended` is called when the punctuations of an epoch have taken
          effect. Rows that are in no result to come, by the rule of `alive.py`, leave the group: they leave their store
-         when no other group wants them. Answers stay the same.
+         when no other group wants them. Answers stay the same. Before the first promise the policy is idle.
 State    Counts, and how much has come since the last sweep over stored rows.
 Limits   Where all references are equal in one key, a sweep costs what came in and the chains of newly closed keys
          (`chains.py`); elsewhere about what the group has stored. With `purge = auto` the policy sweeps when half as
@@ -74,10 +74,14 @@ class Punctuations(JoinPolicy):
         #: How many rows had come at the last sweep over all rows.
         self._whole_at = 0
 
+    @property
+    def is_idle(self) -> bool:
+        return not self.closings.is_promised
+
     # -- new rows
 
     def admit(self, node: JoinNode, fresh: Fresh, join_slice: JoinSlice) -> Fresh:
-        if not self.closings.has_promises or self._group is None:
+        if self._group is None:
             return fresh
         rules = self._rules(self._group)
         found = list(fresh)
@@ -99,7 +103,7 @@ class Punctuations(JoinPolicy):
     def _refused(self, position: int, new: NewRows, wanted: npt.NDArray[np.bool_] | None) -> Ints | None:
         """Positions of the wanted rows that are not stored: they are in no result, and no query looks at them."""
         group = self._group
-        if not self.closings.has_promises or group is None or group.watched:
+        if group is None or group.watched:
             return None
         port = group.bases[position].port
         if port.lingers is not None or port.judge is not None:
@@ -129,13 +133,22 @@ class Punctuations(JoinPolicy):
     def changed(self, group: JoinGroup, is_replanted: bool) -> None:
         if self._group is None:
             self._group = group
-            for position, base in group.bases.items():
-                base.port.refuses = partial(self._refused, position)
+            if self.closings.is_promised:
+                self._begin()
+        if not self.closings.is_promised:
+            (self.closings.on_first.add if group.members else self.closings.on_first.discard)(self._begin)
         if self._made is not None:
             self._made.shape.reload()
             self._made.chains.reload()
         # Earlier promises can close rows that the new query wants: the next sweep takes all of them.
         self._seen = min(self._seen, max(self.closings.count - 1, 0))
+
+    def _begin(self) -> None:
+        """The first promise has come."""
+        assert self._group is not None
+        for position, base in self._group.bases.items():
+            base.port.refuses = partial(self._refused, position)
+        self._group.poll()
 
     def _run_when(self, purge: str) -> None:
         """Sweep as `purge` says from now on."""

@@ -28,10 +28,10 @@ from eddyline.operators.join.inputs import Input
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy, overriding
 from eddyline.operators.join.probing.modes import EVALUATE, SKIP, Grid, Modes, Passed, Probe
+from eddyline.operators.join.probing.steps import ProbeStep
 from eddyline.operators.join.zones.ranges import Known, Sides
 from eddyline.operators.join.zones.within import bounds_of, is_bound
 from eddyline.operators.worth import Worth
-from eddyline.state.zones import ranges_of
 from eddyline.tuning import ZoneTuning
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class ZoneSkipping(JoinPolicy):
         #: Whether conditions may be left out: not where each batch has another order.
         self.passes = True
         self.tuning = tuning
-        self._steps: dict[tuple[str, int, tuple[int, ...]], StepZones | None] = {}
+        #: By node, the input that is probed, and the references of the probing rows.
+        self._steps: dict[tuple[str, int, frozenset[int]], StepZones | None] = {}
         #: By node: the conditions of all its steps are the same.
         self._systems: dict[str, Contradictions] = {}
         self._epoch = 0
@@ -88,14 +89,22 @@ class ZoneSkipping(JoinPolicy):
             self.passes = not overriding(group.policies, "route")
             self._steps.clear()
             self._systems.clear()
+            for node, _ in group.nodes if self.passes else ():
+                for origin, one in enumerate(node.inputs):
+                    covered = frozenset(one.references)
+                    for step in () if node.is_static(origin) else node.steps(origin, node.orders[origin]):
+                        if step.input < len(node.inputs):
+                            self._steps[node.name, step.input, covered] = self._of_step(node, step, covered)
+                            covered |= frozenset(node.inputs[step.input].references)
 
     def slice_ended(self, group: JoinGroup, frontier: int) -> None:
         self._epoch += 1
 
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
-        key = (node.name, probe.step.input, tuple(probe.rows.ids))
+        key = (node.name, probe.step.input, frozenset(probe.rows.ids))
         if key not in self._steps:
-            self._steps[key] = self._of_step(node, probe)
+            # The orders of a node that are drawn are not known before.
+            self._steps[key] = self._of_step(node, probe.step, key[2])
         step, one = self._steps[key], node.inputs[probe.step.input]
         if step is None or not one.store.live or not step.worth.is_worth(self._epoch):
             return None
@@ -121,8 +130,9 @@ class ZoneSkipping(JoinPolicy):
 
     # -- a step, once
 
-    def _of_step(self, node: JoinNode, probe: Probe) -> StepZones | None:
-        covered, one = frozenset(probe.rows.ids), node.inputs[probe.step.input]
+    def _of_step(self, node: JoinNode, step: ProbeStep, covered: frozenset[int]) -> StepZones | None:
+        """What zones can decide of a step, for rows that have these references; None: nothing."""
+        one = node.inputs[step.input]
         equalities = [e.condition for e in node.equalities if {e.left, e.right} <= set(node.references)]
         conditions = [*equalities, *node.residuals]
         parts = self.differences.among(conditions)
@@ -150,12 +160,12 @@ class ZoneSkipping(JoinPolicy):
         across += [(p.left, p.right) for p in parts if p.operator == "<>"]
         if not any(side_of[i] in (0, 1) or side_of[j] in (0, 1) for i, j in across):
             return None
-        tested = [e.condition for e in probe.step.verify] + list(probe.step.conditions)
+        tested = [e.condition for e in step.verify] + list(step.conditions)
         passing = tuple((e, next(iter(self.differences.among([e])), None)) for e in tested) if self.passes else ()
         worth = Worth(self.tuning, self.is_open)
         checks, is_keyed = (
             len(across) + 4 * len(passing),
-            probe.step.index is not None and not self.differences.among(node.residuals),
+            step.index is not None and not self.differences.among(node.residuals),
         )
         is_bounded = bool(passing) and all(
             is_bound(part, self.differences.variables, rows, stored) for _, part in passing
@@ -175,9 +185,10 @@ class ZoneSkipping(JoinPolicy):
         if len(probe.step.probe_keys) != 1 or not len(keys):
             return False
         some = keys[:: len(keys) // self.tuning.look + 1]
-        count = min(len(probe.hashes), self.tuning.look)
-        low, high, _ = ranges_of(probe.hashes, None, np.append(np.arange(0, count, self.tuning.rows), count))
-        return bool(((high < some.min()) | (low > some.max())).any())
+        probing = probe.hashes[: self.tuning.look]
+        cuts = np.arange(0, len(probing), self.tuning.rows)
+        misses = np.maximum.reduceat(probing, cuts) < some.min()
+        return bool((misses | (np.minimum.reduceat(probing, cuts) > some.max())).any())
 
     def _grid(self, node: JoinNode, probe: Probe, step: StepZones, one: Input, walks: bool) -> Grid:
         """How the stretches of a probe are processed."""

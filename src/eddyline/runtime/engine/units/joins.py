@@ -122,7 +122,7 @@ class JoinUnit:
 
     def held(self) -> tuple[int, int]:
         rows = size = 0
-        for kept in self.group.intermediates():
+        for kept in self.group.intermediates:
             rows += kept.store.live
             size += kept.store.nbytes
         return rows, size
@@ -173,7 +173,7 @@ class JoinUnit:
                     for r, c in group.counters.items()
                 },
             },
-            stored={kept.store.name: kept.peak for kept in group.intermediates()},
+            stored={kept.store.name: kept.peak for kept in group.intermediates},
             partials=sum(c.partials for c in counters),
             probes=sum(c.probes for c in counters),
             probes_shared=sum(c.probes_shared for c in counters),
