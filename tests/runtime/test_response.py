@@ -28,7 +28,7 @@ def test_each_result_counts_from_the_arrival_of_its_newest_row() -> None:
         50, 5, [("a", np.array([50, 51, 53, 54]), np.array([0, 1, 2, 3])), ("b", np.array([52]), np.array([0]))]
     )
     clock.advance(1)
-    responses.note("q", results([50, 50, 52, 54]))
+    responses.note(("q",), results([50, 50, 52, 54]))
     assert responses.summary(["q", "silent"]) == {
         "q": {"mean": pytest.approx((11 + 11 + 1 + 1) / 4), "p95": 11.0, "max": 11.0},
         "silent": {"mean": None, "p95": None, "max": None},
@@ -46,7 +46,7 @@ def test_many_changes_of_arrival_count_the_same() -> None:
     number = rng.permutation(1000)
     responses.released(7, 1000, [("a", np.arange(7, 1007), number)])
     ranks = np.sort(rng.integers(7, 1007, 5000))
-    responses.note("q", results(ranks.tolist()))
+    responses.note(("q",), results(ranks.tolist()))
     expected = 5.0 - number[ranks - 7] // 200
     found = responses.summary(["q"])["q"]
     assert found["mean"] == pytest.approx(expected.mean())
@@ -61,7 +61,7 @@ def test_pairs_are_put_together_and_p95_stays_close() -> None:
     responses.released(0, 1, [("a", np.array([0]), np.array([0]))])
     for _ in range(20_000):
         clock.advance(0.001)
-        responses.note("q", results([0]))
+        responses.note(("q",), results([0]))
     found = responses.summary(["q"])["q"]
     assert len(responses.queries["q"].pairs) < 16_385
     assert found["p95"] == pytest.approx(19.0, rel=1e-2)
@@ -116,10 +116,10 @@ def test_many_queries_are_added_up_now_and_then_and_nothing_is_lost() -> None:
     for _ in range(150):
         clock.advance(0.25)
         parts = [np.sort(rng.integers(0, 100, size)).tolist() for size in rng.integers(0, 6, len(names) - 1)] + [[]]
-        together.note_all(names, np.cumsum([0, *map(len, parts)]), results([rank for part in parts for rank in part]))
+        together.note(names, results([rank for part in parts for rank in part]), np.cumsum([0, *map(len, parts)]))
         for name, part in zip(names, parts, strict=True):
             if part:
-                apart.note(name, results(part))
+                apart.note((name,), results(part))
     for responses in (together, apart):
         responses.drop("q1")
     found, expected = together.summary(names), apart.summary(names)

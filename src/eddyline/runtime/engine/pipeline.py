@@ -14,7 +14,7 @@ Reading  docs/life-of-a-row.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -48,6 +48,7 @@ from eddyline.runtime.engine.timeline import Timeline
 from eddyline.runtime.engine.triggers import PipelineTriggers
 from eddyline.runtime.engine.unit import Registered, Unit
 from eddyline.runtime.engine.units.kinds import Kinds
+from eddyline.runtime.figures.held_state import HeldState
 from eddyline.runtime.figures.response import Responses
 from eddyline.runtime.planning.planner import Planner
 from eddyline.settings import Settings
@@ -82,11 +83,9 @@ class Pipeline:
         #: By the streams that its units read.
         self.timelines: dict[frozenset[str], Timeline] = {}
         self.epochs = 0
-        self.peak_rows = 0
-        self.peak_bytes = 0
-        #: Of the epoch at hand: the units, by the streams that they read, and what stores and units hold.
+        self.held = HeldState()
+        #: Of the epoch at hand: the units, by the streams that they read.
         self.units: dict[frozenset[str], list[Unit]] = {}
-        self._held = _Held([])
         self.gating = Gating(self)
         self.kinds = Kinds(self)
         self.versions = TableVersions(self)
@@ -278,10 +277,13 @@ class Pipeline:
             on_part: Takes results before the epoch is done; None: the outcome holds all of them.
         """
         self._on_part = on_part
-        apart = [
-            unit for kind in self.kinds.all if not (self.bundles and kind.in_bundles) for unit in kind.units.values()
-        ]
-        outcome = Outcome(results={name: [] for unit in apart for name in unit.queries})
+        outcome = Outcome()
+        self.units = {}
+        for kind in self.kinds.all:
+            for unit in kind.units.values():
+                self.units.setdefault(unit.streams, []).append(unit)
+                if not (self.bundles and kind.in_bundles):
+                    outcome.results |= {name: [] for name in unit.queries}
         self.handout.begin()
         has_records = bool(epoch.records) or any(arrival.records for arrival in epoch.arrivals.values())
         if self.gating.gates or has_records:
@@ -297,10 +299,7 @@ class Pipeline:
             timeline.move(self.intakes, epoch)
         if self.gating.gates:
             self.gating.release(epoch, before, outcome)
-        self.units = {}
-        for unit in self.kinds.units():
-            self.units.setdefault(unit.streams, []).append(unit)
-        self._held = _Held([*(state.store for state in self.stores()), *chain(*self.units.values())])
+        self.held.begin([*(state.store for state in self.stores()), *chain(*self.units.values())])
         for level in levels:
             for timeline in level.timelines if level is not levels[0] else ():
                 # The streams that it reads have come further in this epoch.
@@ -317,8 +316,8 @@ class Pipeline:
             for name in passed:
                 self.drop_query(name)
                 outcome.gone.append(name)
-        if self.handout.responses is not None:
-            self._note_waiting(self.handout.responses)
+        if self.handout.responses is not None and self.handout.responses.mixed:
+            self._forget_arrivals(self.handout.responses)
         self.epochs += 1
         if any(supply.state.store.dropped for supply in self.supplies.values()):
             close_gaps(self)
@@ -335,8 +334,8 @@ class Pipeline:
         """A timeline, whose frontier has moved, works on what lies below it."""
         mine = self.units.get(timeline.reads, [])
         worked_on: list[Store | Unit] = [*(self.supplies[name].state.store for name in timeline.reads), *mine]
-        timeline.step(mine, closing, outcome, partial(self._note_peak, self._held, worked_on))
-        self._held.count(worked_on)
+        timeline.step(mine, closing, outcome, partial(self.held.count, worked_on, notes_peak=True))
+        self.held.count(worked_on)
 
     def _leave(self, outcome: Outcome, names: Iterable[str] | None) -> int:
         """Results of some queries and all bundles leave the outcome; how many rows they have. Without names these are
@@ -427,17 +426,12 @@ class Pipeline:
             timeline.frontier, [query for query in self.queries.values() if query.unit.streams == streams]
         )
 
-    def _note_waiting(self, responses: Responses) -> None:
+    def _forget_arrivals(self, responses: Responses) -> None:
         """Arrival times of rows that wait no longer are forgotten."""
-        queues: dict[str, list[Sequence[Waiting]]] = {name: [] for name in self.intakes}
-        for name, gate in self.gating.gates.items():
-            queues[name].append(gate.queue.chunks)
-        for timeline in self.timelines.values():
-            for name, queue in timeline.queues.items():
-                queues[name].append(queue.chunks)
-        for name, intake in self.intakes.items():
-            lowest = min((chunk.first for held in queues[name] for chunk in held), default=intake.arrived)
-            responses.forget(name, lowest)
+        for name in responses.mixed & self.intakes.keys():
+            queues = [*self.queues_of(name), *([self.gating.gates[name].queue] if name in self.gating.gates else [])]
+            waiting = (chunk.first for queue in queues for chunk in queue.chunks)
+            responses.forget(name, min(waiting, default=self.intakes[name].arrived))
 
     @property
     def waiting(self) -> int:
@@ -447,25 +441,3 @@ class Pipeline:
             for name, queue in timeline.queues.items():
                 longest[name] = max(longest.get(name, 0), len(queue))
         return sum(longest.values()) + sum(len(gate.queue) for gate in self.gating.gates.values())
-
-    def _note_peak(self, held: _Held, worked_on: Sequence[Store | Unit]) -> None:
-        held.count(worked_on)
-        self.peak_rows = max(self.peak_rows, held.rows)
-        self.peak_bytes = max(self.peak_bytes, held.size)
-
-
-class _Held:
-    """Rows and bytes of all stores and units in an epoch; only what a timeline has worked on is counted again."""
-
-    def __init__(self, found: Sequence[Store | Unit]) -> None:
-        self.rows = self.size = 0
-        self._of: dict[int, tuple[int, int]] = {}
-        self.count(found)
-
-    def count(self, changed: Sequence[Store | Unit]) -> None:
-        for one in changed:
-            rows, size = (one.live, one.nbytes) if isinstance(one, Store) else one.held()
-            before = self._of.get(id(one), (0, 0))
-            self._of[id(one)] = (rows, size)
-            self.rows += rows - before[0]
-            self.size += size - before[1]

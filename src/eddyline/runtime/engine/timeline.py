@@ -185,8 +185,7 @@ class Timeline:
             {},
             {},
             {},
-            first,
-            stop - first,
+            range(first, stop),
             self._rows_seen,
             records=between(self._ranked, first, stop) if self._ranked else {},
         )
@@ -215,16 +214,16 @@ class Timeline:
                 )
             self.closings.stored.add(name)
         if part.records:
-            self._cut(part.records, part.first)
+            self._cut(part.records, part.span.start)
         note_peak()
         made = sum(unit.take(part, outcome) for unit in units)
         self.handout.part_with(outcome)
-        per_row = made / part.rows
+        per_row = made / len(part.span)
         self._results_per_row = per_row if not self._results_per_row else 0.5 * (self._results_per_row + per_row)
         note_peak()
         # After the last slice the end of the epoch does that.
-        if part.newest is not None and part.first + part.rows < self.next_rank:
-            self._purge(units, part.newest, part.first + part.rows)
+        if part.ts and part.span.stop < self.next_rank:
+            self._purge(units, max(int(ts[-1]) for ts in part.ts.values()), part.span.stop)
 
     def _cut(self, ranked: Mapping[str, list[RankedRecords]], first: int) -> None:
         """Zones of stores end at the heralds among the rows with ranks from `first` on, which have just been stored or

@@ -61,9 +61,8 @@ class Slice:
     arrival: dict[str, Ints]
     #: Per row a bit for each route that sent it here; None: every route did.
     routes: dict[str, npt.NDArray[np.uint64] | None]
-    #: The slice holds the ranks first … first + rows - 1; on a shard some of these rows are elsewhere.
-    first: int
-    rows: int
+    #: The ranks of the slice; on a shard some of their rows are elsewhere.
+    span: range
     #: (stream, ranks) -> how many rows of the stream there are at or before each of these ranks.
     rows_seen: Callable[[str, Ints], Ints]
     #: stream -> the first id that its rows have in the stream's store and the id after the last, where a unit reads
@@ -71,15 +70,6 @@ class Slice:
     fresh: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: stream -> the records that stand before some row of the slice and after those of earlier slices.
     records: Mapping[str, list[RankedRecords]] = field(default_factory=dict)
-
-    @property
-    def newest(self) -> int | None:
-        """The newest event time in the slice; None: its rows are all elsewhere."""
-        return max((int(ts[-1]) for ts in self.ts.values()), default=None)
-
-    @property
-    def span(self) -> range:
-        return range(self.first, self.first + self.rows)
 
 
 @dataclass(frozen=True, slots=True)

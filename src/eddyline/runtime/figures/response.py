@@ -177,6 +177,8 @@ class Responses:
         self._filters: dict[str, SlotTimes] = {}
         #: Per stream: arrival numbers below the first are those of the epoch that began at the second.
         self._came: dict[str, list[tuple[int, float]]] = {}
+        #: The streams of which rows of several epochs are known.
+        self.mixed: set[str] = set()
         self._epoch_began = clock.now()
         #: From which stamps on, the instant of arrival is another; which instants there are, and which of them it is.
         self._changes: Ints = np.zeros(0, np.int64)
@@ -196,23 +198,32 @@ class Responses:
 
     def arrived(self, stream: str, upto: int) -> None:
         """The rows of a stream with numbers below `upto` have arrived, those that had not before, with this epoch."""
-        self._came.setdefault(stream, []).append((upto, self._epoch_began))
+        came = self._came.setdefault(stream, [])
+        if upto > (came[-1][0] if came else 0):
+            came.append((upto, self._epoch_began))
+            if len(came) > 1:
+                self.mixed.add(stream)
 
     def released(self, first: int, rows: int, streams: Iterable[tuple[str, Ints, Ints]]) -> None:
         """This epoch works on ranks from `first` on: per stream, ranks and arrival numbers of its rows."""
+        known = [(came, ranks, numbers) for s, ranks, numbers in streams if len(ranks) and (came := self._came.get(s))]
+        arrivals = {instant for came, _, _ in known for _, instant in came}
+        if len(arrivals) == 1:
+            # All rows came with one epoch.
+            self._instants, self._instant_of = np.array([*arrivals]), np.zeros(1, np.int64)
+            self._changes = np.array([first << POSITION_BITS])
+            return
         began = np.full(rows, np.inf)
         known_rows = 0
-        for stream, ranks, numbers in streams:
-            came = self._came.get(stream)
-            if came is not None and len(ranks):
-                ends, instants = zip(*came, strict=True)
-                note_arrivals(began, ranks, first, numbers, np.array(ends), np.array(instants))
-                known_rows += len(ranks)
+        for came, ranks, numbers in known:
+            ends, instants = zip(*came, strict=True)
+            note_arrivals(began, ranks, first, numbers, np.array(ends), np.array(instants))
+            known_rows += len(ranks)
         if known_rows < rows:
             # Ranks whose rows are elsewhere begin with their neighbours: they give no results here.
-            known = np.flatnonzero(np.isfinite(began))
-            nearest = np.minimum(np.searchsorted(known, np.arange(rows)), len(known) - 1)
-            began = began[known[nearest]] if len(known) else np.full(rows, self.clock.now())
+            there = np.flatnonzero(np.isfinite(began))
+            nearest = np.minimum(np.searchsorted(there, np.arange(rows)), len(there) - 1)
+            began = began[there[nearest]] if len(there) else np.full(rows, self.clock.now())
         places = np.flatnonzero(run_begins(began))
         self._instants, self._instant_of = np.unique(began[places], return_inverse=True)
         self._changes = (places + first) << POSITION_BITS
@@ -229,6 +240,8 @@ class Responses:
         came = self._came.get(stream, [])
         while len(came) > 1 and came[0][0] <= lowest:
             came.pop(0)
+        if len(came) < 2:
+            self.mixed.discard(stream)
 
     def worked(self, group: str, counters: Iterable[Counters]) -> None:
         """Move a virtual clock by what the group's joins have done since the last time; a real one moves by itself."""
@@ -242,20 +255,23 @@ class Responses:
             self.clock.charge(*(max(b - a, 0) for a, b in zip(self._charged.get(group, (0, 0, 0)), now, strict=True)))
             self._charged[group] = now
 
-    def note(self, query: str, rows: Combinations) -> None:
-        """Results of a query, in total order, are released now."""
-        self.note_same((query,), rows)
+    def note(self, queries: Sequence[str], rows: Combinations, edges: Ints | None = None) -> None:
+        """Results of queries, in total order, are released now.
 
-    def note_same(self, queries: Sequence[str], rows: Combinations) -> None:
-        """The same results of several queries."""
-        now = self.clock.now()
-        counts = self._counts(np.array([0, len(rows)]), rows)
-        self._collect(queries, now, np.broadcast_to(counts, (len(queries), len(counts))))
-
-    def note_all(self, names: Sequence[str], edges: Ints, rows: Combinations) -> None:
-        """The same for many queries at once: rows `edges[i]` to `edges[i + 1] - 1` are results of `names[i]`."""
-        now = self.clock.now()
-        self._collect(names, now, self._counts(edges, rows).reshape(len(names), -1))
+        Args:
+            edges: Rows `edges[i]` to `edges[i + 1] - 1` are results of `queries[i]`. None: each query has all rows.
+        """
+        parts = np.array([0, len(rows)]) if edges is None else edges
+        counts: Ints = np.diff(parts)
+        if len(self._instants) > 1:
+            # Per part, how many results have their newest rows from each of the instants.
+            counts = count_kinds(parts, rows.stamp, self._changes, self._instant_of, len(self._instants)).ravel()
+        counts = counts.reshape(len(parts) - 1, -1)
+        counts = np.broadcast_to(counts, (len(queries), counts.shape[1])) if edges is None else counts
+        noted = self._noted.setdefault(tuple(queries), [])
+        noted.append((np.maximum(self.clock.now() - self._instants, 0.0), counts))
+        if len(noted) == _MOST_NOTED:
+            self._add_up()
 
     def filters(self, unit: str, slots: Mapping[str, int]) -> SlotTimes:
         """The response times of the filters of a unit."""
@@ -280,13 +296,6 @@ class Responses:
             if len(there):
                 times.note(max(now - instant, 0.0), slots[there], counts[there])
 
-    def _collect(self, names: Sequence[str], now: float, counts: Ints) -> None:
-        """Per query, how many results whose newest rows came at each of the instants were released."""
-        noted = self._noted.setdefault(tuple(names), [])
-        noted.append((np.maximum(now - self._instants, 0.0), counts))
-        if len(noted) == _MOST_NOTED:
-            self._add_up()
-
     def _add_up(self) -> None:
         """Add the collected response times to those of each query."""
         for names, noted in self._noted.items():
@@ -295,13 +304,6 @@ class Responses:
             for name, mine in zip(names, counts, strict=True):
                 self.queries.setdefault(name, Times()).add(responses, mine)
         self._noted.clear()
-
-    def _counts(self, edges: Ints, rows: Combinations) -> Ints:
-        """Per part of the results, how many have their newest rows from each of the instants."""
-        if len(self._instants) == 1:
-            return np.diff(edges)
-        found: Ints = count_kinds(edges, rows.stamp, self._changes, self._instant_of, len(self._instants)).ravel()
-        return found
 
     def drop(self, query: str) -> None:
         self._add_up()

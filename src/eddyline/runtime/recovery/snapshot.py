@@ -77,8 +77,8 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "format": FORMAT,
         "frontier": pipeline.frontier,
         "epochs": pipeline.epochs,
-        "peak_rows": pipeline.peak_rows,
-        "peak_bytes": pipeline.peak_bytes,
+        "peak_rows": pipeline.held.peak_rows,
+        "peak_bytes": pipeline.held.peak_bytes,
         "streams": streams,
         "gates": gates,
         "announced": sorted(pipeline.gating.announced),
@@ -168,7 +168,7 @@ def check_format(header: Header) -> None:
 def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     check_format(header)
     pipeline.epochs = header["epochs"]
-    pipeline.peak_rows, pipeline.peak_bytes = header["peak_rows"], header["peak_bytes"]
+    pipeline.held.peak_rows, pipeline.held.peak_bytes = header["peak_rows"], header["peak_bytes"]
     for name, saved in header["streams"].items():
         if name not in pipeline.intakes:
             # The stream of a query that the job no longer has.

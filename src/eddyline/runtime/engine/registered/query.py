@@ -7,7 +7,7 @@ State    Counts; for aggregates what the aggregation keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -97,7 +97,7 @@ class RegisteredQuery(RegisteredBase):
         #: Called with each slice before its combinations come; None: the query looks at combinations alone.
         self.watch: Callable[[Slice], None] | None = None
         #: Called with results as they are released; for response times.
-        self.note: Callable[[str, Combinations], None] | None = None
+        self.note: Callable[[Sequence[str], Combinations], None] | None = None
         #: Watches for rows that make very many results.
         self.crowd = Crowd(given.lowered, given.group.bases, given.query.settings.most_results)
         #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
@@ -195,7 +195,7 @@ class RowsQuery(RegisteredQuery):
             made = [self.places.placed(made[0], rows.rank)]
         self.seconds += perf_counter() - began
         if self.note is not None:
-            self.note(self.name, rows)
+            self.note((self.name,), rows)
         return made
 
 

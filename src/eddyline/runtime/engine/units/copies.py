@@ -161,13 +161,13 @@ class CopyKind(QueryKind[CopyUnit]):
         leaving = self.units[name] = CopyUnit(self, original.query, original.start, heir.registered.name)
         leaving.registered.results = original.results
         self.pipeline.queries[name] = leaving.registered
-        del self.units[heir.registered.name], unit.members[name]
+        del self.units[heir.registered.name], unit.queries[name]
         original.query, original.name, original.results = (
             heir.registered.query,
             heir.registered.name,
             heir.registered.results,
         )
-        unit.members[original.name] = original
+        unit.queries[original.name] = original
         self.pipeline.queries[original.name] = original
         unit.results.changed()
         for other in others:

@@ -99,14 +99,10 @@ class FilterUnit(UnitBase):
         self.streams = frozenset([stream])
         worth = Worth(pipeline.settings.tuning.zones, pipeline.settings.heralds == "auto")
         self.group = FilterGroup(stream, pipeline.issues, pipeline.settings.tuning.sharing, uses_zones, worth)
-        self.members: dict[str, FilterQuery] = {}
-
-    @property
-    def queries(self) -> Mapping[str, FilterQuery]:
-        return self.members
+        self.queries: dict[str, FilterQuery] = {}
 
     def enter(self, query: FilterQuery) -> None:
-        self.members[query.name] = query
+        self.queries[query.name] = query
         responses = self.pipeline.handout.responses
         if responses is not None:
             self._times(responses).clear(query.slot)
@@ -115,9 +111,9 @@ class FilterUnit(UnitBase):
         return responses.filters(self.name, self.group.slots)
 
     def leave(self, name: str) -> None:
-        del self.members[name]
+        del self.queries[name]
         self.group.remove(name)
-        if not self.members:
+        if not self.queries:
             del self.kind.units[self.key]
             if self.pipeline.handout.responses is not None:
                 self.pipeline.handout.responses.forget_filters(self.name)

@@ -36,22 +36,28 @@ from eddyline.state.renumbering import Renumbering
 
 class JoinResults:
     def __init__(
-        self, group: JoinGroup, members: Mapping[str, RegisteredQuery], handout: HandOut, issues: Issues
+        self, group: JoinGroup, queries: Mapping[str, RegisteredQuery], handout: HandOut, issues: Issues
     ) -> None:
         self.group = group
-        self.members = members
+        self.queries = queries
         self.handout = handout
         self.issues = issues
         self.tuning = handout.tuning
         self._seatings: dict[tuple[int, ...], _Seating] = {}
-        #: None: the group is worked off as a whole.
-        self.schedule: Schedule | None = None
-        self._is_scheduled = False
+        self.changed()
 
     def changed(self) -> None:
         """A query of the group has come or gone, or its tree is another."""
         self._seatings.clear()
-        self.schedule, self._is_scheduled = None, False
+        #: None: the group is worked off as a whole.
+        self.schedule: Schedule | None = None
+        self._is_scheduled = False
+        reads = [query.reads for query in self.queries.values()]
+        known = [one for one in reads if one is not None]
+        #: The references whose rows some query reads; None: all.
+        self._reads = frozenset[int]().union(*known) if len(known) == len(reads) else None
+        self._takes_parts = all(query.takes_parts for query in self.queries.values())
+        self._feeding = [query for query in self.queries.values() if query.query.feeds is not None]
 
     def renumber(self, old_to_new: Renumbering) -> None:
         """The rows of a stream have new ids."""
@@ -64,10 +70,10 @@ class JoinResults:
         others = len(self.handout.crowds)
         if self.is_scheduled(len(ranks)):
             made = self._strips(join_slice, ranks, outcome)
-        elif len(self.members) < self.tuning.sharing.many_queries:
+        elif len(self.queries) < self.tuning.sharing.many_queries:
             made = self._pieces(join_slice, ranks, outcome)
         else:
-            seating = self._seated(tuple(self.members.values()))
+            seating = self._seated(tuple(self.queries.values()))
             for strand in self.group.step(replace(join_slice, into=seating.into)):
                 for piece in strand:
                     seating.into.add(piece)
@@ -79,53 +85,49 @@ class JoinResults:
 
     def _pieces(self, join_slice: JoinSlice, ranks: range, outcome: Outcome) -> int:
         """Each piece goes to all queries, and leaves, before the next is made."""
-        reads, made = self._reads(), 0
-        strands = self.group.step(replace(join_slice, reads=reads))
-        if reads is not None:
-            strands = [map(methodcaller("only", reads), strand) for strand in strands]
-        whole = not all(query.takes_parts for query in self.members.values())
-        feeding = [query for query in self.members.values() if query.query.feeds is not None]
-        for rows in in_pieces(strands, ranks, self.tuning.results_held, whole, self.handout.under_way):
-            self._worked()
-            for query in self.members.values():
+        made = 0
+        strands = self.group.step(replace(join_slice, reads=self._reads))
+        if self._reads is not None:
+            strands = [map(methodcaller("only", self._reads), strand) for strand in strands]
+        whole, under_way = not self._takes_parts, self.handout.under_way
+        is_virtual = self.handout.responses is not None and self.handout.responses.is_virtual
+        for rows in in_pieces(strands, ranks, self.tuning.results_held, whole, under_way):
+            if is_virtual:
+                self._worked()
+            for query in self.queries.values():
                 self._hand(query, rows, outcome)
             made += len(rows)
-            if feeding:
-                self.handout.feed_readers(feeding, int(rows.clock[-1]), outcome)
+            if self._feeding:
+                self.handout.feed_readers(self._feeding, int(rows.clock[-1]), outcome)
             self.handout.part_with(outcome)
-        self._worked()
+        if is_virtual:
+            self._worked()
         return made
-
-    def _reads(self) -> frozenset[int] | None:
-        """The references whose rows some of these queries look at; None: all."""
-        found = [query.reads for query in self.members.values()]
-        known = [reads for reads in found if reads is not None]
-        return frozenset().union(*known) if len(known) == len(found) else None
 
     def is_scheduled(self, rows: int) -> bool:
         """Whether results of so many new rows are released in portions."""
         if (
             rows < self.tuning.scheduling.least_rows
-            or len(self.members) < 2
-            or self.handout.listening.isdisjoint(self.members)
+            or len(self.queries) < 2
+            or self.handout.listening.isdisjoint(self.queries)
         ):
             return False
         if not self._is_scheduled:
             # The newest member says how: a setting holds for what is created after it.
-            newest = next(reversed(list(self.members.values())))
+            newest = next(reversed(list(self.queries.values())))
             self.schedule, self._is_scheduled = self.group.schedule(newest.query.settings), True
         return self.schedule is not None
 
     def _strips(self, join_slice: JoinSlice, ranks: range, outcome: Outcome) -> int:
         assert self.schedule is not None
-        by_slot = {query.slot: query for query in self.members.values()}
+        by_slot = {query.slot: query for query in self.queries.values()}
         made = 0
         now = perf_counter if self.handout.responses is None else self.handout.responses.clock.now
         for portion in self.schedule.run(join_slice, now, self._worked):
             queries = tuple(by_slot[slot] for slot in portion.slots)
             self.handout.under_way(len(portion.rows))
             # Decided by the whole group, so that all results of a query go one way.
-            if len(self.members) < self.tuning.sharing.many_queries:
+            if len(self.queries) < self.tuning.sharing.many_queries:
                 whole = not all(query.takes_parts for query in queries)
                 for part in [portion.rows] if whole else cut(portion.rows, self.tuning.results_held):
                     for query in queries:
@@ -184,7 +186,7 @@ class JoinResults:
             edges = np.array([0, len(rows)])
             seconds = (perf_counter() - began) / (stop - first)
             if self.handout.responses is not None:
-                self.handout.responses.note_same([query.name for query in seating.queries[first:stop]], rows)
+                self.handout.responses.note([query.name for query in seating.queries[first:stop]], rows)
             for query in seating.queries[first:stop]:
                 query.rows_in += len(rows)
                 query.results += len(rows)
@@ -216,7 +218,7 @@ class JoinResults:
         names = [query.name for query in queries]
         bundle = Bundle(table, np.arange(len(queries)), edges, pa.array(names, pa.string()))
         if self.handout.responses is not None:
-            self.handout.responses.note_all(names, edges, rows)
+            self.handout.responses.note(names, rows, edges)
         self.handout.put_bundle(names, bundle, len(rows), outcome)
 
     def _hand(self, query: RegisteredQuery, rows: Combinations, outcome: Outcome) -> None:

@@ -61,22 +61,18 @@ class JoinUnit:
         self.name = group.config.name
         self.streams = frozenset(lowered.seats[position].source for position in lowered.moving)
         self.group = group
-        self.members: dict[str, RegisteredQuery] = {}
-        self.results = JoinResults(group, self.members, kind.pipeline.handout, kind.pipeline.issues)
+        self.queries: dict[str, RegisteredQuery] = {}
+        self.results = JoinResults(group, self.queries, kind.pipeline.handout, kind.pipeline.issues)
         #: References whose window counts rows per partition.
         self.partitions = judging(group, lowered.windows)
         self._run, self._version = uuid4().hex[:8], 0
 
-    @property
-    def queries(self) -> Mapping[str, RegisteredQuery]:
-        return self.members
-
     def leave(self, name: str) -> None:
-        registered = self.members.pop(name)
+        registered = self.queries.pop(name)
         self.group.leave(registered.slot)
         self.results.changed()
         self.kind.pipeline.handout.dropped(registered.query)
-        if not self.members:
+        if not self.queries:
             self.group.close()
             for partition in self.partitions:
                 partition.close()
@@ -89,7 +85,7 @@ class JoinUnit:
         def rows_seen(reference: int, ranks: Ints) -> Ints:
             return part.rows_seen(self.group.config.seats[reference].source, ranks)
 
-        for query in self.members.values():
+        for query in self.queries.values():
             if query.propagation is not None:
                 query.propagation.see(part.fresh)
             if query.watch is not None:
@@ -100,7 +96,7 @@ class JoinUnit:
         return self.results.deliver(JoinSlice(part.fresh, rows_seen), part.span, outcome)
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
-        for query in self.members.values():
+        for query in self.queries.values():
             if query.advances:
                 made = query.advance(end.frontier, end.closing, self.kind.pipeline.issues, end.came)
                 made = made if query.stop is None else until(query.stop, made)
@@ -129,7 +125,7 @@ class JoinUnit:
 
     @property
     def steps_within(self) -> bool:
-        return all(query.advances_within and query.propagation is None for query in self.members.values())
+        return all(query.advances_within and query.propagation is None for query in self.queries.values())
 
     def in_portions(self, rows: int) -> bool:
         return self.results.is_scheduled(rows)
@@ -137,7 +133,7 @@ class JoinUnit:
     # -- snapshots and figures
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        found: dict[str, tuple[object, Blocks]] = {query.name: query.snapshot() for query in self.members.values()}
+        found: dict[str, tuple[object, Blocks]] = {query.name: query.snapshot() for query in self.queries.values()}
         for partition in self.partitions:
             # A name of its own for every state: a block that exists under its name is not written again.
             block = f"partition-{partition.name}-{self._run}-v{self._version}".replace(":", "-")
@@ -145,7 +141,7 @@ class JoinUnit:
         return found
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
-        for query in self.members.values():
+        for query in self.queries.values():
             query.restore(states[query.name], load)
         for partition in self.partitions:
             # Queries that share a join now may have had one each before: what they saved of a row is the same.
@@ -274,7 +270,7 @@ class JoinKind(QueryKind[JoinUnit]):
             [Membership(slot, wanted, window, after, query.name, alias) for wanted, window, after, alias in asked]
         )
         self._load_tables(group)
-        unit.members[query.name] = registered
+        unit.queries[query.name] = registered
         registered.crowd.tell = self.pipeline.handout.crowds.append
         unit.results.changed()
         return registered

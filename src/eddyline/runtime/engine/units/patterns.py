@@ -105,26 +105,22 @@ class PatternUnit(UnitBase):
             self.pipeline.issues,
             self.pipeline.settings.tuning.patterns,
         )
-        self.members: dict[str, PatternQuery] = {}
+        self.queries: dict[str, PatternQuery] = {}
         #: A book with rules stays without queries.
         self.stays = bool(sets)
-
-    @property
-    def queries(self) -> Mapping[str, PatternQuery]:
-        return self.members
 
     def add(self, query: BoundQuery, start: int, slot: int | None) -> PatternQuery:
         plan = plan_pattern(query, self.book.config.rules)
         sequence = None if self.pipeline.handout.places is None else self.stream.sequence
         matcher = self.book.add(plan.config(self.book.config.columns), query.outputs, start, sequence)
-        slot = len(self.members) if slot is None else slot
-        registered = self.members[query.name] = PatternQuery(query, self, matcher, slot, start, plan)
+        slot = len(self.queries) if slot is None else slot
+        registered = self.queries[query.name] = PatternQuery(query, self, matcher, slot, start, plan)
         return registered
 
     def leave(self, name: str) -> None:
-        del self.members[name]
+        del self.queries[name]
         self.book.remove(name)
-        if not self.members and not self.stays:
+        if not self.queries and not self.stays:
             del self.kind.units[self.name]
 
     def take(self, part: Slice, outcome: Outcome) -> int:
@@ -139,12 +135,12 @@ class PatternUnit(UnitBase):
                 return 0
             if len(sent) < len(ts):
                 table, ts, ranks, numbers = table.take(pa.array(sent)), ts[sent], ranks[sent], numbers[sent]
-        before = sum(m.matcher.candidates for m in self.members.values())
+        before = sum(m.matcher.candidates for m in self.queries.values())
         broken = self.book.take(table, ts, ranks, numbers, partial(self._hand_out, outcome))
         self._hand_out(outcome)
         if broken is not None:
             outcome.dead.setdefault(name, []).append(broken)
-        return sum(m.matcher.candidates for m in self.members.values()) - before
+        return sum(m.matcher.candidates for m in self.queries.values()) - before
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         for name, made in self.book.advance(end.frontier).items():
@@ -191,7 +187,7 @@ class PatternUnit(UnitBase):
 
     def report(self) -> UnitFigures:
         figures = self.book.report()
-        results = sum(m.results for m in self.members.values())
+        results = sum(m.results for m in self.queries.values())
         return UnitFigures(
             operators={self.name: {"rows_in": self.book.rows_in, "rows_out": results, "seconds": self.book.seconds}},
             stored={self.name: figures["peak_events_held"]},
