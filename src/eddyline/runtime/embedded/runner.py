@@ -10,14 +10,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from eddyline.connectors.base import Sink, Source
-from eddyline.connectors.files.files import open_source, read_table
-from eddyline.connectors.memory import MemorySource, Rows
+from eddyline.connectors.base import Sink
+from eddyline.connectors.files.files import read_table
+from eddyline.connectors.memory import Rows
 from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.connectors.results.outbox import Outbox
 from eddyline.connectors.results.results_folder import needed_places
@@ -39,6 +40,7 @@ from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.dropping import forget
 from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
+from eddyline.runtime.embedded.session_sources import SessionSources
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.handout import PipelineHooks
@@ -66,16 +68,15 @@ class EmbeddedRunner:
         self.job = job
         self.handles: dict[str, Handle] = {}
         self.observers: list[Observer] = []
-        self._sources: dict[str, Source] = {}
         self._own: dict[str, list[Sink]] = {}
         self._out = out
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         #: Where reports are written and control records are read; None: neither.
         self._folder = None if checkpoint is None else checkpoint
         self._overwrite = overwrite
-        self._follow = follow
         self._keep_results = keep_results
         self._clock = clock or WALL
+        self._sources = SessionSources(job, follow, self._clock)
         self._driver: EmbeddedDriver | None = None
         self._thread: threading.Thread | None = None
         #: Everything is written; the next run goes on.
@@ -98,10 +99,16 @@ class EmbeddedRunner:
     @property
     def driver(self) -> EmbeddedDriver:
         if self._driver is None:
-            self._driver = self._build()
+            needed = needed_places(self.job.streams, self.job.tables, self._folder)
+            self._driver = opened(self._checkpoint, self._out, self._overwrite, needed, self._built)
             if self._asked:
                 self._driver.stop()
         return self._driver
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether the caller is called with results, or handles a signal, in the middle of an epoch."""
+        return self._driver is not None and self._driver.is_mine
 
     # -- saying what there is
 
@@ -112,15 +119,9 @@ class EmbeddedRunner:
         return declared if isinstance(declared, Schema) else None
 
     def declare(self, stream: Stream, given: object = None) -> None:
-        if hasattr(given, "read"):
-            self._sources[stream.name] = given  # type: ignore[assignment]
-        if stream.name not in self._sources:
-            if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
-                self._sources[stream.name] = MemorySource(stream)
-            elif self._driver is not None:
-                self._source_of(stream)
+        self._sources.declare(stream, given)
         if self._driver is not None:
-            self._driver.between_epochs(partial(self._driver.add_stream, stream, self._sources[stream.name]))
+            self._driver.between_epochs(partial(self._driver.add_stream, stream, self._sources.of(stream)))
 
     def load(self, table: Table) -> None:
         if self._driver is not None:
@@ -130,12 +131,11 @@ class EmbeddedRunner:
         return read_table(table, None if self._checkpoint is None else self._checkpoint.marks)
 
     def register(self, query: BoundQuery) -> None:
-        if self._driver is None:
+        if self._driver is not None and self._is_inside:
+            self._driver.roster.check_free(query.name)
+        if self._driver is None or self._is_inside:
             self.handles[query.name] = KeptResults(self, query.name)
-        else:
-            if self._driver.is_mine:
-                self._driver.roster.check_free(query.name)
-                self.handles[query.name] = KeptResults(self, query.name)
+        if self._driver is not None:
             self._driver.between_epochs(partial(self._driver.roster.add, query))
 
     def drop(self, name: str) -> None:
@@ -161,18 +161,15 @@ class EmbeddedRunner:
             self._forget("stream", name)
 
     def forget(self, kind: str, name: str) -> None:
-        if self._driver is None:
-            self._sources.pop(name, None) if kind == "stream" else None
-            return
         self._refuse_inside(f"a {kind} cannot be dropped")
         self._forget(kind, name)
 
     def _forget(self, kind: str, name: str) -> None:
-        assert self._driver is not None
-        with self._driver.changing():
-            forget(self._driver, kind, name)
+        with nullcontext() if self._driver is None else self._driver.changing():
+            if self._driver is not None:
+                forget(self._driver, kind, name)
             if kind == "stream":
-                self._sources.pop(name, None)
+                self._sources.forget(name)
 
     def check_sink(self, sink: DeclaredSink) -> str | None:
         if self.begun:
@@ -182,7 +179,7 @@ class EmbeddedRunner:
 
     def add_sink(self, query: str, sink: Sink) -> None:
         self._own.setdefault(query, []).append(sink)
-        if self._driver is not None and (self._driver.is_mine or query in self._driver.pipeline.queries):
+        if self._driver is not None and (self._is_inside or query in self._driver.pipeline.queries):
             self._driver.between_epochs(partial(self._take_sink, self._driver, query, sink))
 
     def _take_sink(self, driver: EmbeddedDriver, query: str, sink: Sink) -> None:
@@ -201,8 +198,8 @@ class EmbeddedRunner:
                 "the session has ended",
                 hint="rows are pushed before stop(), or once run() or start() has been called again",
             )
-        source = self._sources.get(stream.name)
-        if not isinstance(source, MemorySource):
+        source = self._sources.pushed.get(stream.name)
+        if source is None:
             raise BindingProblem(
                 f"rows cannot be pushed to {stream.name}", hint="declare it with format = 'memory', or without a format"
             )
@@ -211,8 +208,8 @@ class EmbeddedRunner:
     def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
         """Records that stand right after the newest row pushed so far."""
         self._raise_failure()
-        source = self._sources.get(stream.name)
-        if self._ended or not isinstance(source, MemorySource):
+        source = self._sources.pushed.get(stream.name)
+        if self._ended or source is None:
             raise BindingProblem(
                 f"nothing stands after the newest row pushed to {stream.name}",
                 detail="the session has ended" if self._ended else "its rows are not pushed",
@@ -244,7 +241,7 @@ class EmbeddedRunner:
         if self._thread is not None:
             # A program that polls in a tight loop leaves the interpreter to the thread that makes the results.
             time.sleep(_BREATH)
-        elif not self._ended and not (self._driver is not None and self._driver.is_mine):
+        elif not self._ended and not self._is_inside:
             while not self._ended and self._has_waiting():
                 self._stepped()
             if not self._ended and self._driver is not None and self._driver.has_announced:
@@ -254,9 +251,8 @@ class EmbeddedRunner:
         self._refuse_second()
         driver = self._going_on()
         if once:
-            for source in self._sources.values():
-                if isinstance(source, MemorySource):
-                    source.end()
+            for source in self._sources.pushed.values():
+                source.end()
         self._ended = once
         driver.run(once)
         self._closed, self._ended = True, self._asked_inside
@@ -300,11 +296,11 @@ class EmbeddedRunner:
         """Whether rows that were pushed are not processed: they wait in their source, or an epoch has read and not
         taken them."""
         readers = {} if self._driver is None else self._driver.readers
-        pushed = {name: source for name, source in self._sources.items() if isinstance(source, MemorySource)}
-        return any(source.waiting_rows or (name in readers and readers[name].pieces) for name, source in pushed.items())
+        pushed = self._sources.pushed.items()
+        return any(source.waiting_rows or (name in readers and readers[name].pieces) for name, source in pushed)
 
     def _refuse_inside(self, message: str) -> None:
-        if self._driver is not None and self._driver.is_mine:
+        if self._is_inside:
             raise UserError(
                 message,
                 detail="the caller is called with results",
@@ -312,14 +308,12 @@ class EmbeddedRunner:
             )
 
     def _refuse_second(self) -> None:
-        if self._driver is not None and (
-            self._driver.is_mine or (self._thread is not None and self._thread.is_alive())
-        ):
+        if self._is_inside or (self._thread is not None and self._thread.is_alive()):
             raise UserError("the session is running already", hint="stop() first")
 
     def stop(self) -> None:
         self._ended = True
-        if self._driver is not None and self._driver.is_mine:
+        if self._driver is not None and self._is_inside:
             self._asked_inside = True
             self._driver.stop()
             return
@@ -380,13 +374,6 @@ class EmbeddedRunner:
 
         self.answered = answer_statements(self.driver.pipeline, self.job.requests, self._out)
 
-    def _source_of(self, stream: Stream) -> Source:
-        """The source of a stream, opened when it is first asked for."""
-        if stream.name not in self._sources:
-            tuning = self.job.settings.tuning.input
-            self._sources[stream.name] = open_source(stream, follow=self._follow, clock=self._clock, tuning=tuning)
-        return self._sources[stream.name]
-
     def _own_sinks(self, pipeline: Pipeline, name: str, schema: pa.Schema) -> list[Sink]:
         """What this session wants of a query that is now registered, or of the punctuations of its results."""
         query = results_of(name)
@@ -403,10 +390,6 @@ class EmbeddedRunner:
             own.append(CallbackSink(known.keep))
         return own
 
-    def _build(self) -> EmbeddedDriver:
-        needed = needed_places(self.job.streams, self.job.tables, self._folder)
-        return opened(self._checkpoint, self._out, self._overwrite, needed, self._built)
-
     def _built(self, saved: Saved | None, again: bool = False) -> EmbeddedDriver:
         """The driver, at the point where an earlier run was saved.
 
@@ -419,7 +402,7 @@ class EmbeddedRunner:
         delivery = Delivery(self._out, outbox)
         hooks = PipelineHooks(delivery.listening, bundles=True)
         pipeline = new_pipeline(self.job, hooks, saved, self._read)
-        sources = {stream.name: self._source_of(stream) for stream in self.job.streams}
+        sources = {stream.name: self._sources.of(stream) for stream in self.job.streams}
         if self._keep_results:
             delivery.kept_dead = {}
         driver = EmbeddedDriver(

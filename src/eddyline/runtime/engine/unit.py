@@ -29,14 +29,12 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.plan.shape import Part
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.records.ranked import RankedRecords
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
-#: Named blocks of rows for a snapshot; each function makes its table.
-Blocks = dict[str, Callable[[], pa.Table]]
-Load = Callable[[str], pa.Table]
 #: Makes the results of an epoch of the parts that the shards sent.
 Merging = Callable[[Sequence[pa.Table], Issues], pa.Table]
 

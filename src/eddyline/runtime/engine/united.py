@@ -10,8 +10,7 @@ Reading  docs/punctuations.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 import numpy as np
@@ -20,11 +19,11 @@ import pyarrow as pa
 from eddyline.model.schema import Stream
 from eddyline.operators.promises.covering import alike
 from eddyline.operators.stream.keys import combined, keys_of
+from eddyline.state.blocks import Blocks, Load, held_blocks
 from eddyline.state.closed import codes_of
 from eddyline.state.columns import Ints
 
 _PART, _TS = "_part", "_ts"
-Blocks = dict[str, Callable[[], pa.Table]]
 
 
 class United:
@@ -93,16 +92,12 @@ class United:
         """What the header of a snapshot holds; tables are added to `blocks`."""
         found: list[list[object]] = []
         for number, (given, lines) in enumerate(self._waiting.items()):
-            name = f"united-{self.stream.name}-{self._run}-{self._version}-{number}"
-            blocks[name] = partial(_same, lines)
-            found.append([list(given), name])
+            held = held_blocks(f"united-{self.stream.name}-{self._run}-{self._version}", {str(number): lines})
+            blocks |= held
+            found.append([list(given), *held])
         return found
 
-    def restore(self, saved: Sequence[Sequence[object]], load: Callable[[str], pa.Table]) -> None:
+    def restore(self, saved: Sequence[Sequence[object]], load: Load) -> None:
         for given, name in saved:
             assert isinstance(given, list) and isinstance(name, str)
             self._waiting[tuple(given)] = load(name).combine_chunks()
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

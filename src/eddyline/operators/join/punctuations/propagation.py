@@ -15,7 +15,6 @@ Reading  docs/punctuations.md
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -34,6 +33,7 @@ from eddyline.operators.project import result_schema
 from eddyline.operators.promises.closed import Closed
 from eddyline.operators.promises.closings import Closings
 from eddyline.operators.promises.covering import constants
+from eddyline.state.blocks import Blocks, Load, held_blocks
 from eddyline.state.closed import codes_of
 from eddyline.state.columns import Ints
 
@@ -51,8 +51,9 @@ def _everywhere(_: object) -> bool:
 class _Class:
     """Output columns that are always equal."""
 
-    def __init__(self, group: JoinGroup, closings: Closings, column: ColumnRef) -> None:
+    def __init__(self, group: JoinGroup, closings: Closings, column: ColumnRef, homes: Homes) -> None:
         self.group = group
+        self.homes = homes
         self.closings = closings
         self.type = column.type
         self.names: list[str] = []
@@ -60,7 +61,6 @@ class _Class:
         self.open: pa.Array = pa.array([], column.type.arrow)
         self.since: Ints = np.empty(0, np.int64)
         self.announced = Closed({_VALUE: column.type})
-        self.homes: Homes = _everywhere
         self._new: list[tuple[pa.Array, Ints]] = []
 
     @property
@@ -166,19 +166,17 @@ class Propagation:
         for output in outputs:
             column = output.expression
             if isinstance(column, ColumnRef) and self._can_finish(column, closings):
-                self._class_of(column, closings).names.append(output.name)
+                self._class_of(column, closings, homes).names.append(output.name)
         # Where parts of a stream are, only columns that decide where their results are have an end that is seen.
         self.classes = [one for one in self.classes if homes(one.columns) is not False]
-        for one in self.classes:
-            one.homes = homes
 
     def _can_finish(self, column: ColumnRef, closings: Closings) -> bool:
         assert isinstance(column.ref, int)
         base = self.group.bases[column.ref]
         return not base.stream.is_table and closings.times.get(base.port.source) != column.column
 
-    def _class_of(self, column: ColumnRef, closings: Closings) -> _Class:
-        found = _Class(self.group, closings, column)
+    def _class_of(self, column: ColumnRef, closings: Closings, homes: Homes) -> _Class:
+        found = _Class(self.group, closings, column, homes)
         mine = {(position, pin.key) for position, pin in found.pins}
         for known in self.classes:
             if mine & {(position, pin.key) for position, pin in known.pins}:
@@ -226,24 +224,22 @@ class Propagation:
 
     # -- snapshots
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         prefix = f"finished-{self.group.config.name}-{self._run}-{self._version}"
-        blocks: dict[str, Callable[[], pa.Table]] = {}
+        blocks: Blocks = {}
         classes = []
         for number, one in enumerate(self.classes):
             one._gather()
             announced, made = one.announced.snapshot(f"{prefix}-{number}")
             blocks |= made
-            held = pa.table({_VALUE: one.open, "since": one.since})
-            blocks[f"{prefix}-{number}-open"] = partial(_same, held)
+            blocks |= held_blocks(f"{prefix}-{number}", {"open": pa.table({_VALUE: one.open, "since": one.since})})
             classes.append([f"{prefix}-{number}-open", announced])
-        waiting = None
+        waiting = f"{prefix}-waiting" if self._waiting else None
         if self._waiting:
-            waiting, held = f"{prefix}-waiting", pa.concat_tables(self._waiting)
-            blocks[waiting] = partial(_same, held)
+            blocks |= held_blocks(prefix, {"waiting": pa.concat_tables(self._waiting)})
         return {"classes": classes, "waiting": waiting, "last": self._last, "out": self.out}, blocks
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         if state is None:
             for one in self.classes:
                 one.see_stored()
@@ -258,7 +254,3 @@ class Propagation:
             one.announced.restore(announced, load)
         self._waiting = [] if state["waiting"] is None else [load(state["waiting"])]
         self._last, self.out = state["last"], state["out"]
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

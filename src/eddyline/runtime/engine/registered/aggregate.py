@@ -9,7 +9,7 @@ Limits   Nothing is emitted at or before the query's start, or after its stop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from hashlib import blake2b
 from time import perf_counter
@@ -42,6 +42,7 @@ from eddyline.runtime.engine.registered.finished_groups import FinishedGroups
 from eddyline.runtime.engine.registered.leaving import LeavingQuery, at_or_after, compiled_of, computed
 from eddyline.runtime.engine.registered.query import Registration, Released, linger
 from eddyline.runtime.engine.unit import EpochEnd, Merging
+from eddyline.state.blocks import Blocks, Load, held_blocks
 
 if TYPE_CHECKING:
     from eddyline.operators.join.punctuations.group_roots import GroupRoots
@@ -281,16 +282,14 @@ class AggregateQuery(LeavingQuery):
 
     # -- snapshots
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         # A name of its own for every state: a block that exists under its name is not written again.
         name = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}"
         prefix = f"{name}-{self._run}-v{self._version}"
         tables = save(self.aggregation, self.waiting) | self.saved_pushed()
         if self.sessions is not None:
             tables["sessions"] = as_table(self.sessions.saved())
-        blocks: dict[str, Callable[[], pa.Table]] = {
-            f"{prefix}-{part}": partial(_same, table) for part, table in tables.items()
-        }
+        blocks = held_blocks(prefix, tables)
         sealed: list[ContributionBlock] = []
         if (held := self.aggregation.contributions) is not None:
             sealed = held.seal(f"{name}-{self._run}")
@@ -305,7 +304,7 @@ class AggregateQuery(LeavingQuery):
         }
         return state, blocks
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self._emitted_until, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
         self._ended = saved.get("ended", LONG_AGO)
@@ -316,10 +315,6 @@ class AggregateQuery(LeavingQuery):
         self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
         for number, name, rows in saved["blocks"]:
             load_block(self.aggregation, ContributionBlock(number, name, rows), load(name), saved["limits"])
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table
 
 
 def bucket_of(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:

@@ -1,4 +1,4 @@
-"""A row that makes very many results: seen while its results leave in pieces, and said once.
+"""A row that makes very many results: found while its results leave in pieces, and warned of once.
 
 Answer   `Crowd.see` counts the results of each newest row of a query, whatever pieces they come in. The first row with
          more than `most_results` is named in a warning when its slice is done: with query, stream, the values of the
@@ -9,7 +9,7 @@ Limits   Once per query and process. A piece that is shorter than the limit cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, MutableSequence
 
 import numpy as np
 
@@ -23,12 +23,15 @@ _POSITION = (1 << POSITION_BITS) - 1
 
 
 class Crowd:
-    def __init__(self, lowered: Lowered, bases: Mapping[int, StreamInput], most: int) -> None:
+    def __init__(
+        self, lowered: Lowered, bases: Mapping[int, StreamInput], most: int, crowds: MutableSequence[Crowd]
+    ) -> None:
+        """`crowds` takes this object when such a row is found: when the slice is done, `told` gives the warning."""
         self.lowered = lowered
         self.bases = bases
         self.most = most
-        #: Called with what there is to say, when the slice is done; None: nothing listens any more.
-        self.tell: Callable[[Crowd], None] | None = None
+        self._crowds = crowds
+        self._is_told = False
         #: The last newest row, its stamp, and its results so far.
         self._stamp = -1
         self._count = 0
@@ -38,7 +41,7 @@ class Crowd:
     def see(self, rows: Combinations) -> None:
         """Results of the query, in the order of their newest rows."""
         stamps = rows.stamp
-        if self.tell is None or not len(stamps):
+        if self._is_told or not len(stamps):
             return
         first, last = int(stamps[0]), int(stamps[-1])
         carried = self._count if first == self._stamp else 0
@@ -54,14 +57,14 @@ class Crowd:
         counts = np.diff(np.append(begins, len(rows)))
         counts[0] += carried
         found = np.flatnonzero(counts > self.most)
-        if len(found) and self.tell is not None:
+        if len(found):
             self._found = (int(rows.stamp[begins[found[0]]]), int(counts[found[0]]))
-            self.tell(self)
+            self._crowds.append(self)
 
     def told(self, whose: str) -> str:
         """The warning, which names the query as its user does; the query says nothing more."""
         assert self._found is not None
-        (stamp, count), self.tell, self._found = self._found, None, None
+        (stamp, count), self._is_told, self._found = self._found, True, None
         position = stamp & _POSITION
         base, seat = self.bases[position], self.lowered.seats[position]
         row = base.store.first + np.searchsorted(base.store.column(base.order), [stamp >> POSITION_BITS])

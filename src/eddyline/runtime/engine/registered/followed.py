@@ -6,8 +6,6 @@ State    What `Following` keeps per partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 from uuid import uuid4
@@ -22,6 +20,7 @@ from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
 from eddyline.runtime.engine.registered.leaving import compiled_of, computed
 from eddyline.runtime.engine.registered.query import Registration, RowsQuery
+from eddyline.state.blocks import Blocks, Load, held_blocks
 
 
 class FollowedQuery(RowsQuery):
@@ -66,20 +65,16 @@ class FollowedQuery(RowsQuery):
         arrays.append(pa.Array.from_buffers(pa.timestamp("us"), count, [None, pa.py_buffer(rows.clock)]))
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         prefix = f"{self._name}-v{self._version}"
-        blocks: dict[str, Callable[[], pa.Table]] = {}
+        blocks: Blocks = {}
         for at, following in enumerate(self.following):
-            blocks[f"{prefix}-{at}-bytes"] = partial(_same, bytes_table(following.encoder))
-            blocks[f"{prefix}-{at}-rows"] = partial(_same, as_table(following.saved()))
+            tables = {"bytes": bytes_table(following.encoder), "rows": as_table(following.saved())}
+            blocks |= held_blocks(f"{prefix}-{at}", tables)
         return {"prefix": prefix, "blocks": []}, blocks
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         for at, following in enumerate(self.following):
             restore_bytes(following.encoder, load(f"{saved['prefix']}-{at}-bytes"))
             following.restore(arrays_of(load(f"{saved['prefix']}-{at}-rows")))
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

@@ -16,7 +16,6 @@ Limits   Results of an epoch come in no order of time: the derived stream that t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from hashlib import blake2b
 from uuid import uuid4
 
@@ -38,6 +37,7 @@ from eddyline.operators.promises.covering import there
 from eddyline.operators.stream.stream import whole_columns
 from eddyline.runtime.engine.registered.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
+from eddyline.state.blocks import Blocks, Load, held_blocks
 from eddyline.state.columns import Ints
 
 
@@ -208,18 +208,16 @@ class KeepingQuery(SelectQuery):
 
     # -- snapshots
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         # A name of its own for every state: a block that exists under its name is not written again.
         name = f"pending-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
-        names = {position: f"{name}-{position}" for position in self.pending}
-        blocks: dict[str, Callable[[], pa.Table]] = {
-            names[p]: partial(_same, pending.saved()) for p, pending in self.pending.items()
-        }
+        blocks = held_blocks(name, {str(position): pending.saved() for position, pending in self.pending.items()})
+        pending = list(blocks)
         for position, pushed in self.pushed.items():
-            blocks |= {f"{names[position]}-{part}": partial(_same, table) for part, table in pushed.saved().items()}
-        return {"pending": list(names.values())}, blocks
+            blocks |= held_blocks(f"{name}-{position}", pushed.saved())
+        return {"pending": pending}, blocks
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         assert isinstance(state, Mapping)
         for name, (position, pending) in zip(state["pending"], self.pending.items(), strict=True):
             pending.restore(load(name))
@@ -279,7 +277,3 @@ class Partners:
             found[first:] = closed.instants(columns, len(table), self.rule.regions[self.links[0].child])
         found[first:][without] = LONG_AGO
         return found
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

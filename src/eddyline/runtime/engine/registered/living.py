@@ -13,7 +13,6 @@ State    Results and partners until they end, and what is newer than the last in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
@@ -45,6 +44,7 @@ from eddyline.runtime.engine.registered.aggregate import AggregateQuery
 from eddyline.runtime.engine.registered.leaving import at_or_after
 from eddyline.runtime.engine.registered.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
+from eddyline.state.blocks import Blocks, Load, held_blocks
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -90,12 +90,12 @@ class PushedRows(SelectQuery):
                 arrays.append(pa.nulls(len(names), output.type.arrow))
         return [pa.table([*arrays, pa.array(times).cast(pa.timestamp("us"))], schema=self.schema)]
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         # A name of its own for every state: a block that exists under its name is not written again.
         name = f"pushed-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
-        return {"name": name}, {f"{name}-{part}": partial(_same, table) for part, table in self.pushed.saved().items()}
+        return {"name": name}, held_blocks(name, self.pushed.saved())
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         assert isinstance(state, Mapping)
         self.pushed.restore({part: load(f"{state['name']}-{part}") for part in self.pushed.saved()})
 
@@ -253,7 +253,7 @@ class LivingAggregate(AggregateQuery):
 
     # -- snapshots
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = super().snapshot()
         assert isinstance(state, dict)
         tables = {
@@ -270,10 +270,10 @@ class LivingAggregate(AggregateQuery):
                     "time": np.concatenate([_NONE, *(t for _, t in found)]),
                 }
             )
-        blocks |= {f"{state['prefix']}-{part}": partial(_same, table) for part, table in tables.items()}
+        blocks |= held_blocks(state["prefix"], tables)
         return {**state, "serials": [self.guarded.serial, self.partners.serial]}, blocks
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         super().restore(state, load)
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
 
@@ -327,7 +327,3 @@ def _loaded(table: pa.Table, rows: int) -> list[Members]:
         else np.zeros((len(arrays["clock"]), 0), np.int64)
     )
     return [Members(arrays["clock"], arrays["kind"], numbers, arrays["ends"], *encoded_columns(arrays))]
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

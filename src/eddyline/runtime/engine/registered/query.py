@@ -28,7 +28,7 @@ from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.engine.newest import NewestPlaces
 from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.registered.crowd import Crowd
-from eddyline.runtime.engine.unit import EpochEnd, Merging, Slice, Unit
+from eddyline.runtime.engine.unit import EpochEnd, Slice, Unit
 from eddyline.runtime.figures.analysis import join_lines
 from eddyline.runtime.figures.plan_text import plan_text
 from eddyline.state.columns import Ints
@@ -63,6 +63,8 @@ class Registration:
     start: int
     #: The event-time columns of the streams.
     times: Mapping[str, str]
+    #: Takes queries with a row that makes very many results.
+    crowds: list[Crowd]
     #: ON CLOSE: others have parts of the same groups.
     parts: bool = False
     closings: Closings | None = None
@@ -71,7 +73,6 @@ class Registration:
 class RegisteredQuery(RegisteredBase):
     #: Gathers the columns of results; None: results are not rows of combinations.
     projection: Projection | None = None
-    is_timed = False
     #: Whether the end of an epoch can make results: windows slide, groups close.
     advances = True
     #: Whether it may get the combinations of one newest row in several calls.
@@ -99,17 +100,13 @@ class RegisteredQuery(RegisteredBase):
         #: Called with results as they are released; for response times.
         self.note: Callable[[Sequence[str], Combinations], None] | None = None
         #: Watches for rows that make very many results.
-        self.crowd = Crowd(given.lowered, given.group.bases, given.query.settings.most_results)
+        self.crowd = Crowd(given.lowered, given.group.bases, given.query.settings.most_results, given.crowds)
         #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
         self.places: NewestPlaces | None = None
 
     @property
     def schema(self) -> pa.Schema:
         raise NotImplementedError
-
-    @property
-    def merging(self) -> Merging | None:
-        return None
 
     def shape(self, text: str) -> Part:
         group = self.group

@@ -9,7 +9,7 @@ Limits   Nothing is emitted at or before the query's start, or after its stop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -36,6 +36,7 @@ from eddyline.runtime.engine.registered.leaving import LeavingQuery, at_or_after
 from eddyline.runtime.engine.registered.query import Registration, Released
 from eddyline.runtime.engine.registered.ranked_state import RankedState
 from eddyline.runtime.engine.unit import Merging
+from eddyline.state.blocks import Blocks, Load, held_blocks
 from eddyline.state.columns import Ints
 
 
@@ -189,12 +190,12 @@ class RankedQuery(LeavingQuery):
                 waiting.insert(0, rows.take(slice(cut, None)))
         return taken
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = self.state.snapshot()
-        blocks |= {f"{state['prefix']}-{part}": partial(_same, table) for part, table in self.saved_pushed().items()}
+        blocks |= held_blocks(state["prefix"], self.saved_pushed())
         return {**state, "serial": self._serial, "until": self._emitted_until}, blocks
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self._serial, self._emitted_until = saved["serial"], saved["until"]
         self.state.restore(saved, load)
@@ -294,7 +295,7 @@ class RankedAggregate(AggregateQuery):
             self.slots[codes] = -1
             self.groups.release(codes)
 
-    def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = super().snapshot()
         if self.state is None:
             return state, blocks
@@ -302,7 +303,7 @@ class RankedAggregate(AggregateQuery):
         assert isinstance(state, dict)
         return {**state, "ranked": ranked, "serial": self._serial}, {**blocks, **more}
 
-    def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: object, load: Load) -> None:
         super().restore(state, load)
         if self.state is None:
             return
@@ -322,10 +323,6 @@ class RankedAggregate(AggregateQuery):
         self.groups.restore(codes, keys)
         self.slots = grown(self.slots, self.groups.capacity, -1)
         self.slots[codes] = live
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table
 
 
 def _partition(spec: RankSpec, table: pa.Table) -> list[pa.Array]:

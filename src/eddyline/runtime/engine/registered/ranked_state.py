@@ -7,18 +7,16 @@ State    The ranked rows, and those that wait for an instant of EMIT EVERY.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
-
 from eddyline.operators.aggregate.contributions import ContributionBlock
 from eddyline.operators.aggregate.saved import block_table
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows, RankSpec
 from eddyline.operators.ranking.saved import load_block, load_state, save
+from eddyline.state.blocks import Blocks, Load, held_blocks
 
 
 class RankedState:
@@ -33,21 +31,15 @@ class RankedState:
         self.ranked.sweep(self.waiting)
         self._version += 1
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, Callable[[], pa.Table]]]:
+    def snapshot(self) -> tuple[dict[str, Any], Blocks]:
         prefix = f"{self._name}-v{self._version}"
-        blocks: dict[str, Callable[[], pa.Table]] = {
-            f"{prefix}-{part}": partial(_same, table) for part, table in save(self.ranked, self.waiting).items()
-        }
+        blocks = held_blocks(prefix, save(self.ranked, self.waiting))
         sealed = self.ranked.rows.seal(self._name)
         blocks |= {block.name: partial(block_table, self.ranked.rows, block) for block in sealed}
         return {"prefix": prefix, "blocks": [[b.number, b.name, b.rows] for b in sealed]}, blocks
 
-    def restore(self, state: dict[str, Any], load: Callable[[str], pa.Table]) -> None:
+    def restore(self, state: dict[str, Any], load: Load) -> None:
         self.waiting = load_state(self.ranked, lambda part: load(f"{state['prefix']}-{part}"))
         live = load(f"{state['prefix']}-live")
         for number, name, rows in state["blocks"]:
             load_block(self.ranked, ContributionBlock(number, name, rows), load(name), live)
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

@@ -21,7 +21,8 @@ from eddyline.model.window import Rows
 from eddyline.operators.stream.intake import event_times
 from eddyline.operators.template.probes import Requests
 from eddyline.operators.template.registered import RegisteredTemplate
-from eddyline.runtime.engine.unit import Blocks, Load, Slice
+from eddyline.runtime.engine.unit import Slice
+from eddyline.state.blocks import Blocks, Load
 
 _NUMBER, _ROUTES = "_number", "_routes"
 

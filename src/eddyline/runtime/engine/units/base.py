@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.operators.join.group import JoinGroup
-from eddyline.runtime.engine.unit import EpochEnd, Registered, Unit
+from eddyline.runtime.engine.epoch import Outcome
+from eddyline.runtime.engine.unit import EpochEnd, Registered, Slice, Unit, UnitFigures
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.renumbering import Renumbering
 
 if TYPE_CHECKING:
@@ -26,16 +28,37 @@ U = TypeVar("U", bound=Unit)
 
 
 class UnitBase:
+    """A unit without rows of its own: it answers when rows come, and nothing later."""
+
     steps_within = False
 
+    def take(self, part: Slice, outcome: Outcome) -> int:
+        """No row makes a result by itself."""
+        return 0
+
+    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
+        """Every row has been answered when it came."""
+
+    def in_portions(self, rows: int) -> bool:
+        return False
+
     def purge(self, now: int) -> None:
-        """No row is kept here: stores keep what ports ask for."""
+        """No row is kept here: stores keep the rows that ports need."""
 
     def rest(self, end: EpochEnd) -> None:
         """Nothing waits for a pause."""
 
     def held(self) -> tuple[int, int]:
         return 0, 0
+
+    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
+        return {}
+
+    def restore(self, states: Mapping[str, object], load: Load) -> None:
+        """Nothing is kept that cannot be computed."""
+
+    def report(self) -> UnitFigures:
+        return UnitFigures()
 
 
 class QueryKind(ABC, Generic[U]):

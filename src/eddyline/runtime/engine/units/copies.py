@@ -26,18 +26,16 @@ from eddyline.operators.project import result_schema
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.registered.aggregate import AggregateQuery
 from eddyline.runtime.engine.registered.base import RegisteredBase
-from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.engine.units.joins import JoinKind, JoinUnit, partition_state, until
+from eddyline.state.blocks import Blocks
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
 class CopiedQuery(RegisteredBase):
-    is_timed = False
-    merging = None
-
     def __init__(self, query: BoundQuery, unit: CopyUnit, start: int) -> None:
         super().__init__(query, unit, -1, start)
         self.copy_unit = unit
@@ -56,9 +54,6 @@ class CopiedQuery(RegisteredBase):
     def plan(self, pipeline: Pipeline | None = None) -> str:
         return f"query: {self.name}\nresults of query {self.copy_unit.original}, which is equal to it"
 
-    def analysis(self) -> list[str]:
-        return []
-
 
 class CopyUnit(UnitBase):
     def __init__(self, kind: CopyKind, query: BoundQuery, start: int, original: str) -> None:
@@ -75,9 +70,6 @@ class CopyUnit(UnitBase):
     def leave(self, name: str) -> None:
         del self.kind.units[name]
 
-    def take(self, part: Slice, outcome: Outcome) -> int:
-        return 0
-
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         made, registered = list(outcome.results[self.original]), self.registered
         made = made if registered.stop is None else until(registered.stop, made)
@@ -89,12 +81,6 @@ class CopyUnit(UnitBase):
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
         return {self.registered.name: ({"copy": self.original}, {})}
-
-    def restore(self, states: Mapping[str, object], load: Load) -> None:
-        """The original has the state."""
-
-    def report(self) -> UnitFigures:
-        return UnitFigures()
 
 
 class CopyKind(QueryKind[CopyUnit]):

@@ -8,7 +8,6 @@ Reading  docs/operators/sharing.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -23,8 +22,8 @@ from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.shape import Part, query_shape
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.engine.registered.base import RegisteredBase
-from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.registered.base import StoppedQuery
+from eddyline.runtime.engine.unit import Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.figures.plan_text import plan_text
 from eddyline.runtime.figures.report import query_operator
@@ -34,31 +33,19 @@ if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
-class FilterQuery(RegisteredBase):
+class FilterQuery(StoppedQuery):
     """A query over one stream without aggregates: its group answers it together with all others of its kind."""
 
     is_timed = True
-    merging = None
 
     def __init__(
         self, query: BoundQuery, lowered: Lowered, unit: FilterUnit, slot: int, start: int, route: int | None
     ) -> None:
-        super().__init__(query, unit, slot, start)
+        super().__init__(query, unit, slot, start, unit.group.stop)
         self.lowered = lowered
         self.group = unit.group
-        self._stop: int | None = None
         projection = self.group.add(slot, query.name, lowered.filters[0], lowered.outputs, start, route)
         self.schema: pa.Schema = projection.schema
-
-    @property
-    def stop(self) -> int | None:
-        return self._stop
-
-    @stop.setter
-    def stop(self, stop: int | None) -> None:
-        self._stop = stop
-        if stop is not None:
-            self.group.stop(self.name, stop)
 
     @property
     def results(self) -> int:
@@ -78,9 +65,6 @@ class FilterQuery(RegisteredBase):
             self.group.tree,
             None if pipeline is None else pipeline.planner.lines(self.group, self.lowered),
         )
-
-    def analysis(self) -> list[str]:
-        return []
 
     def shape(self, text: str) -> Part:
         return query_shape(self.lowered, self.group.tree, passing=(self.unit.name, query_operator(self.name)))
@@ -144,18 +128,6 @@ class FilterUnit(UnitBase):
                 for name, piece in bundle.pieces():
                     outcome.results[name].append(piece)
         return sum(len(bundle.table) for bundle in bundles)
-
-    def advance(self, end: EpochEnd, outcome: Outcome) -> None:
-        """A filter has answered every row when it came."""
-
-    def in_portions(self, rows: int) -> bool:
-        return False
-
-    def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        return {}
-
-    def restore(self, states: Mapping[str, object], load: Load) -> None:
-        """Nothing is kept that cannot be derived."""
 
     def report(self) -> UnitFigures:
         group = self.group

@@ -43,9 +43,10 @@ from eddyline.runtime.engine.epoch import Outcome, punctuations_of
 from eddyline.runtime.engine.forgetting import drop_unwanted
 from eddyline.runtime.engine.registered.forms import registered_query
 from eddyline.runtime.engine.registered.query import RegisteredQuery, Registration
-from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind
 from eddyline.runtime.engine.units.join_results import JoinResults
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 from eddyline.state.renumbering import Renumbering
 
@@ -253,7 +254,10 @@ class JoinKind(QueryKind[JoinUnit]):
         merged = self.pipeline.routes.is_merged(query.name)
         closings = self._closings(unit.streams)
         propagates = query.announces and not query.is_aggregate
-        registered = registered_query(Registration(query, lowered, unit, group, slot, start, times, merged, closings))
+        crowds = self.pipeline.handout.crowds
+        registered = registered_query(
+            Registration(query, lowered, unit, group, slot, start, times, crowds, merged, closings)
+        )
         if propagates:
             # What only some queries need is loaded with the first of them.
             from eddyline.operators.join.punctuations.propagation import Propagation
@@ -271,7 +275,6 @@ class JoinKind(QueryKind[JoinUnit]):
         )
         self._load_tables(group)
         unit.queries[query.name] = registered
-        registered.crowd.tell = self.pipeline.handout.crowds.append
         unit.results.changed()
         return registered
 

@@ -27,9 +27,10 @@ from eddyline.operators.pattern.saved import restore_book, saved_book
 from eddyline.plan.patterns.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.newest import placed
-from eddyline.runtime.engine.registered.base import RegisteredBase
-from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.registered.base import StoppedQuery
+from eddyline.runtime.engine.unit import EpochEnd, Slice, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
+from eddyline.state.blocks import Blocks, Load
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
@@ -38,32 +39,18 @@ if TYPE_CHECKING:
 _OWN = "book"
 
 
-class PatternQuery(RegisteredBase):
-    is_timed = False
-    merging = None
-
+class PatternQuery(StoppedQuery):
     def __init__(
         self, query: BoundQuery, unit: PatternUnit, matcher: PatternMatcher, slot: int, start: int, plan: PatternPlan
     ) -> None:
-        super().__init__(query, unit, slot, start)
+        super().__init__(query, unit, slot, start, unit.book.stop)
         self.matcher = matcher
         self._book = unit.book
-        self._stop: int | None = None
         self._plan = plan
 
     @property
     def schema(self) -> pa.Schema:
         return self.matcher.schema
-
-    @property
-    def stop(self) -> int | None:
-        return self._stop
-
-    @stop.setter
-    def stop(self, stop: int | None) -> None:
-        self._stop = stop
-        if stop is not None:
-            self._book.stop(self.name, stop)
 
     @property
     def results(self) -> int:
@@ -171,9 +158,6 @@ class PatternUnit(UnitBase):
         return self.book.report()["events_held"], payload + sum(
             a.nbytes for a in (*state.events, *state.links, *state.runs, *state.traces)
         )
-
-    def in_portions(self, rows: int) -> bool:
-        return False
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
         epoch = f"{self.pipeline.epochs}-{self.pipeline.timeline(self.streams).next_rank}"

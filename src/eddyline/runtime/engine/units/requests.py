@@ -31,10 +31,11 @@ from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.plan.template_text import requests_text
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.registered.base import RegisteredBase
-from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Merging, Slice, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd, Merging, Slice, UnitFigures
 from eddyline.runtime.engine.units.ahead import AheadRows
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.engine.units.templates import TemplateKind, TemplateUnit
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ _CARRIED = "_carried_"
 
 class RequestsQuery(RegisteredBase):
     """The answers of a stream of requests, as pipelines know them."""
-
-    is_timed = False
 
     def __init__(self, query: BoundQuery, unit: RequestsUnit, start: int) -> None:
         super().__init__(query, unit, 0, start)

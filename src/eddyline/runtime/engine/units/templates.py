@@ -27,8 +27,9 @@ from eddyline.plan.template_text import template_text
 from eddyline.plan.tree.budget import index_costs
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.registered.base import RegisteredBase
-from eddyline.runtime.engine.unit import Blocks, EpochEnd, Load, Slice, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 class TemplateQuery(RegisteredBase):
     """A template as pipelines know it."""
 
-    is_timed = False
-    merging = None
     schema = pa.schema([])
 
     def __init__(self, query: BoundQuery, unit: TemplateUnit, start: int) -> None:
@@ -179,9 +178,6 @@ class TemplateUnit(UnitBase):
         return (found if self.kept_from is None else max(found, self.kept_from)) - spare
 
     # -- an epoch
-
-    def take(self, part: Slice, outcome: Outcome) -> int:
-        return 0
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         self.frontier = end.frontier
