@@ -23,12 +23,12 @@ Position = Mapping[str, Any]
 class Chunk:
     """What one read brings."""
 
-    #: In source order: the declared columns (or those asked for) with their declared Arrow types; the event time is
+    #: In source order: the declared columns (or those that are read) with their declared Arrow types; the event time is
     #: never null and lies within years 1 to 9999.
     rows: pa.Table
     #: Rows that cannot be read: every declared column as text, plus `_reason`; None when there are none.
     bad: pa.Table | None = None
-    #: What was said of the stream between these rows: `number` counts `rows`.
+    #: The records between these rows: `number` counts `rows`.
     records: tuple[Records, ...] = ()
 
 
@@ -74,7 +74,7 @@ class ContinuedSource(Source, Protocol):
     """A source that may have more after its end."""
 
     def go_on(self) -> None:
-        """After `close`: look for rows that have come since; the next read begins where the last one ended."""
+        """After `close`: find rows that have come since; the next read begins where the last one ended."""
 
 
 def is_continued(source: Source) -> TypeGuard[ContinuedSource]:

@@ -1,4 +1,4 @@
-"""Rows far ahead of the wall clock: taken out where their stream says `most_ahead`, warned of where it does not.
+"""Rows far ahead of the wall clock: taken out where their stream has the option `most_ahead`, warned of where it has not.
 
 Answer   `within` takes the rows after a limit out of a chunk; each becomes a dead letter whose reason begins with
          `ahead`. The limit is the wall clock at reading plus `most_ahead` (`limit_at`). `FutureWatch` warns once of

@@ -1,4 +1,4 @@
-"""Blocks of a file, read by other threads before they are asked for.
+"""Blocks of a file, read by other threads before the caller takes them.
 
 Answer   `read_ahead` gives the items of an iterator in their order; while its caller works on one of them the next is
          made. `side_by_side` gives what a function makes of each item, in their order; several cores work at once.
@@ -6,7 +6,7 @@ Answer   `read_ahead` gives the items of an iterator in their order; while its c
 State    One thread per process that reads, for all files, and one per core that parses: made when they are first
          needed, and anew in a process that was forked.
 Limits   At most one item is made before it is asked for, and one more per core is on its way. What the iterator or the
-         function raises is raised where the item is asked for, after all items before it.
+         function raises is raised where the caller takes the item, after all items before it.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ def open_source(
         stream: options `format` (parquet, csv, jsonl, json) and `path`; for csv also `delimiter`, `header`,
             `multiline`.
         columns: those that queries need; None: all. Time and sequence always come along.
-        follow: keep looking for new files; otherwise the files that are there now are read once.
-        clock: says when to look again.
-        tuning: how much is read at once, and how often the source looks.
+        follow: read new files as they appear; otherwise the files that are there now are read once.
+        clock: measures the time between two listings of the path.
+        tuning: how much is read at once, and how often the path is listed.
     """
     path, reader = checked_source(stream, follow, tuning)
     return FileSource(stream, path, reader, wanted_columns(stream, columns), follow, clock, tuning)
@@ -182,7 +182,7 @@ class FileSource:
         self._reader = reader
         self._columns = columns
         self._finder = Finder(path, clock, tuning)
-        #: What this process is parsing; None: a later one will not ask.
+        #: What this process is parsing; None: no later process reads that.
         self.marks: Marks | None = None
         #: Files read out; never read again.
         self._taken = TakenFiles(tuning)
@@ -207,7 +207,7 @@ class FileSource:
         return self.bounded and self._rest is None and not self._waiting
 
     def read(self, max_rows: int) -> Chunk | None:
-        """The next rows. A bounded source then looks at what follows them, so that `finished` is right."""
+        """The next rows. A bounded source also reads the block that follows them, so that `finished` is right."""
         rows: list[pa.Table] = []
         bad: list[pa.Table] = []
         left = max_rows
@@ -281,7 +281,7 @@ class FileSource:
         self._begin_with(self._begun.name if self._row and self._begun is not None else None)
 
     def _look(self) -> None:
-        """Look for files not yet known; while following, not more often than the poll interval."""
+        """List the path for files not yet known; while following, not more often than the poll interval."""
         now = self._clock.now()
         if now < self._next_look:
             return
@@ -385,7 +385,7 @@ def _conformed(
         chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
     if block.bad is None or block.bad.num_rows == 0:
         return chunk
-    # Within a chunk, lines that are no rows come before rows that do not fit; the reasons say which line each is.
+    # Within a chunk, lines that are no rows come before rows that do not fit; the reasons have the number of each line.
     return Chunk(chunk.rows, block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))
 
 

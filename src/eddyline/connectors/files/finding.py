@@ -1,4 +1,4 @@
-"""New files of a path, found without looking at the old ones again.
+"""New files of a path, found without listing the old ones again.
 
 Answer   `Finder.look` gives the files that were not there before, in name order. Where nothing has changed it costs one
          `stat` per folder: a folder is listed again only when its modification time has changed, for some seconds after
@@ -63,7 +63,7 @@ class Finder:
         return os.path.join(self._base, name) if self._folders else self._path
 
     def look(self) -> list[DataFile]:
-        """The files that were not there at the last look; one that went and came again counts as new."""
+        """The files that were not there at the last call; one that went and came again counts as new."""
         now, began = self._clock.now(), time.thread_time()
         if now < self._next:
             return []
@@ -83,7 +83,7 @@ class Finder:
             return
         if not self._folders:
             self._folders[""] = _Folder(self._base, "", (os.path.realpath(self._base),))
-        # Folders that are found on the way are appended and looked at in the same turn.
+        # Folders that are found on the way are appended and listed in the same turn.
         turn = list(self._folders.values())
         for folder in turn:
             try:

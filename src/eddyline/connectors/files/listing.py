@@ -1,4 +1,4 @@
-"""Which files a path means, in which order, and what their folders say.
+"""Which files a path means, in which order, and the columns that their folders give.
 
 Answer   A path is a file, a folder (read with its subfolders) or a glob. Files are named by their path below the common
          folder, which is also their order; hive-style folders (`day=2024-01-01/`) give columns. `finding.py` finds

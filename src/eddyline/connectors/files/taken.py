@@ -69,7 +69,7 @@ class TakenNames:
 
     @staticmethod
     def from_json(saved: dict[str, Any]) -> TakenNames:
-        """The set that `to_json` has described; a `ValueError` or `TypeError` says that it has not."""
+        """The set that `to_json` has described; otherwise a `ValueError` or `TypeError` is raised."""
         names = TakenNames()
         names._others = set(saved["names"])
         for before, digits, after, pairs in saved["ranges"]:

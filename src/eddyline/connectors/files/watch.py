@@ -1,7 +1,7 @@
 """Files that change after they were read: noticed, never read again.
 
 Answer   `FileWatch.look` compares size and time of the newest files that were read with what they were then, and logs
-         one warning for all that have changed since the last look.
+         one warning for all that have changed since the last comparison.
 Limits   A file that has gone has not changed. Only the newest files are watched, now and then, so that the cost does
          not grow with the number of files.
 """
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class FileWatch:
-    """Looks at files of one stream. `path_of` gives the path of a name."""
+    """Watches files of one stream. `path_of` gives the path of a name."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class FileWatch:
         clock: Clock = WALL,
         seconds: float = 10.0,
     ) -> None:
-        """`seconds` lie between two looks."""
+        """`seconds` lie between two comparisons."""
         self._stream = stream
         self._path_of = path_of
         self._warn = warn or warn_of

@@ -75,7 +75,7 @@ class JoinGroup:
         #: Per node, named by its references; nodes of earlier trees keep theirs.
         self.counters: dict[tuple[int, ...], Counters] = {}
         self.bases: dict[int, StreamInput] = {}
-        #: Whether a query of the group has looked at rows that are in no combination.
+        #: Whether a query of the group reads rows that are in no combination.
         self.watched = False
         moving = sum(not seat.is_table for seat in config.seats)
         timeline = timeline_name(seat.source for seat in config.seats if not seat.is_table)

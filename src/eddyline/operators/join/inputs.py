@@ -1,7 +1,7 @@
 """The inputs of a join node: a stream's store through a port, or the output of another node with a store of its own.
 
 Answer   Both look alike to the node: rows with an order, a death and key hashes; ids that expand to the row ids of the
-         references below. What differs is written here once: how "older" and "still in its window" are said.
+         references below. What differs is written here once: how "older" and "still in its window" are tested.
 
              stream    older:  seq < limit      alive:  ts >= clock - window     (both rise along the store)
              node      older:  stamp < limit    alive:  dead >= clock            (dead does not rise)
@@ -38,7 +38,7 @@ ID = ""
 
 
 class Input(Protocol):
-    """What a node asks of its inputs. `order` and `death` name columns of the store."""
+    """What a node calls of its inputs. `order` and `death` name columns of the store."""
 
     store: Store
     references: tuple[int, ...]
@@ -227,7 +227,7 @@ class NodeInput:
         return found.reshape(len(ids), self.width)
 
     def add(self, made: Combinations) -> None:
-        """Keep new combinations, with the hashes that probes will ask for."""
+        """Keep new combinations, with the hashes that probes will need."""
         if made.lineage is not None and self.width != made.lineage.shape[1]:
             assert self.width == 0 or self.store.live == 0, "the lineage of a live intermediate store change width"
             self.width = made.lineage.shape[1]

@@ -107,13 +107,13 @@ class JoinNode:
         return fresh
 
     def modes(self, probe: Probe) -> tuple[Probe, Modes | None]:
-        """The probe without the rows that have nothing to meet, and how it is processed, as all policies say together;
+        """The probe without the rows that have nothing to meet, and the modes of all policies together;
         None: as a whole."""
         found: Modes | None = None
         for policy in self._moding:
             if len(probe.rows) and (found is None or (found.found is None and found.taken is None)):
-                said = policy.mode(self, probe)
-                found = said if found is None else both(found, said)
+                mode = policy.mode(self, probe)
+                found = mode if found is None else both(found, mode)
                 if found is not None and found.grid is not None and (left := found.grid.open_rows()) is not None:
                     probe, found = probe.take(left), replace(found, grid=found.grid.of_open_rows())
         return probe, found
@@ -143,7 +143,7 @@ class JoinNode:
             yield from strand
 
     def strands(self, fresh: Fresh, join_slice: JoinSlice, keeps: bool) -> list[Iterator[Combinations]]:
-        """The same apart by the input that the newest row is of: each is made as it is asked for."""
+        """The same apart by the input that the newest row is of: a strand makes its next part when the caller takes it."""
         admitted = enumerate(self.admitted(fresh, join_slice))
         return [
             self._strand(origin, rows, join_slice, keeps) for origin, rows in admitted if rows is not None and len(rows)
@@ -163,7 +163,7 @@ class JoinNode:
     def everything(self) -> Iterator[Combinations]:
         """All combinations of rows that are live now, whatever their age: how intermediate stores are rebuilt.
 
-        Rows that are all live now were in each other's windows when the newest of them came, so no window is looked at.
+        Rows that are all live now were in each other's windows when the newest of them came, so no window is tested.
         """
         origin = next(n for n in range(len(self.inputs)) if not self.is_static(n))
         one = self.inputs[origin]
@@ -251,7 +251,7 @@ class JoinNode:
         step.pairs_per_row = max(total / max(len(probe.rows), 1), step.pairs_per_row / 2)
 
     def joined(self, probe: Probe, pairs: Pairs, grid: Grid | None, keeps: bool, numbers: bool = False) -> Combinations:
-        """The combinations of pairs that stand up to everything else; conditions that a mode passes are left out.
+        """The combinations of pairs that fulfil everything else; conditions that a mode passes are left out.
 
         Args:
             numbers: combinations have the numbers of their pairs among their ids; every pair is then in a cell that is

@@ -1,7 +1,7 @@
 """Complete combinations of a slice as one sequence, made piece by piece.
 
 Answer   `in_pieces` gives what the inputs of a root node make, in the order of newest rows. Each input has a strand:
-         its new rows probe, oldest first, as far as they are asked to. A piece leaves as soon as every strand has come
+         its new rows probe, oldest first, as the caller takes them. A piece leaves as soon as every strand has come
          as far as its last row:
 
              strand a   ──■■■■■────►            the strand that has come least far goes on

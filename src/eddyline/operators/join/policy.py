@@ -70,7 +70,7 @@ class WatchedEdge:
     kind: str
     #: Of the node below the edge.
     references: tuple[int, ...]
-    #: Per input that the policy looks at, the references of that input.
+    #: Per input that the policy watches, the references of that input.
     listens_to: list[tuple[int, ...]]
     figures: dict[str, Any]
 
@@ -113,7 +113,7 @@ class JoinPolicy:
     @property
     def is_idle(self) -> bool:
         """Whether the policy has nothing to decide in the group as it is now. Nodes do not poll it then, and the group
-        does not tell it of the ends of slices and epochs. A policy that changes its mind calls `group.poll`."""
+        does not call `slice_ended` and `epoch_ended`. When the answer changes, the policy calls `group.poll`."""
         return False
 
     # -- a slice

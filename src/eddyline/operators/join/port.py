@@ -38,7 +38,7 @@ LONG_AGO = -FOREVER
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What one query asks of one reference."""
+    """What one query wants of one reference."""
 
     slot: int
     predicate: Expression | None
@@ -82,7 +82,7 @@ class Port:
         self.probed = probed
         #: How far the timeline of the group has read the store.
         self.reader = reader
-        #: Which bit of `Arrival.routes` says that the row was sent here for this reference; None: all rows are.
+        #: The bit of `Arrival.routes` of rows that were sent here for this reference; None: all rows were.
         self.route = route
         self.lineage_column = f"words:{group}:{position}"
         #: Keys that must not be null: every query of the group joins on them.
@@ -115,9 +115,9 @@ class Port:
         #: the total order; None: these decide. All members have the same such window.
         self.judge: Callable[[Ints, Ints], npt.NDArray[np.bool_]] | None = None
         #: Positions of the new rows, of those that a member wants (None: all), that are in no result of the group, now
-        #: or later; None: nothing tells before they are stored.
+        #: or later; None: no rows are refused.
         self.refuses: Callable[[NewRows, npt.NDArray[np.bool_] | None], Ints | None] | None = None
-        #: A query looks at rows that have left their windows since then: (frontier, rows seen). None: no query does.
+        #: A query reads rows that have left their windows since then: (frontier, rows seen). None: no query does.
         self.lingers: tuple[int, int] | None = None
 
     # -- members
@@ -228,7 +228,7 @@ class Port:
             )
 
     def lineage_to_store(self, stream: StreamState, lineage: LineageBits | None, rows: int) -> LineageBits | None:
-        """The lineage to keep with new rows, or None while it would say nothing."""
+        """The lineage to keep with new rows, or None while every query wants every stored row."""
         alone = len(stream.ports) == 1 and len(self.members) == 1
         if not self.stores_lineage:
             if alone or (lineage is None and len(self.members) == 1):
@@ -271,7 +271,7 @@ class Port:
     # -- windows
 
     def inside(self, ages: Ints, counts: Ints | None) -> LineageBits:
-        """Which members have rows of these ages (microseconds, and rows where asked for) in their windows."""
+        """Which members have rows of these ages (microseconds, and rows where they are given) in their windows."""
         by_time, by_rows = self.reaches
         lineage = by_time.lineage(ages)
         if counts is not None and self.most_rows:

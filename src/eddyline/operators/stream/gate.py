@@ -38,14 +38,14 @@ class PlacedRecords:
     """Records of one kind in a stretch, in order of place."""
 
     records: Records
-    #: How many rows of the stretch stand before each: of those that are here, and of all.
+    #: How many rows of the stretch come before each: of those that are here, and of all.
     before: Ints
     before_total: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class GateStretch:
-    """A stretch of the stream's total order, and the records that stand in it."""
+    """A stretch of the stream's total order, and the records among its rows."""
 
     #: Rows in order, with their event times and numbers of arrival.
     table: pa.Table
@@ -75,7 +75,7 @@ class Verdict:
 
 
 class Checker(Protocol):
-    """Judges the rows of one stream by what records of one kind have said."""
+    """Checks the rows of one stream against the records of one kind."""
 
     def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         """Which rows are taken out; `dead` are those that checkers before this one have taken out. None: none are."""
@@ -113,7 +113,7 @@ class Counts:
 class Gate:
     def __init__(self, stream: Stream, checkers: Mapping[str, Checker]) -> None:
         self.stream = stream
-        #: By kind, in the order in which they are asked.
+        #: By kind, in the order in which they check a row.
         self.checkers = dict(checkers)
         #: Everything below it has passed.
         self.frontier: int | None = None
@@ -192,7 +192,7 @@ class Gate:
         for checker in self.checkers.values():
             verdict = checker.check(passing, dead)
             if verdict is not None:
-                # The first checker that takes a row out says why.
+                # The first checker that takes a row out gives the reason.
                 fresh = verdict.dead & ~dead
                 reasons = np.full(len(rows.ts), None, object) if reasons is None else reasons
                 reasons[fresh] = np.array(verdict.reasons.to_pylist(), object)[fresh[verdict.dead]]

@@ -38,9 +38,9 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """Heartbeats among rows: no row that stands after one in the source has its instant or an earlier one."""
+    """Heartbeats among rows: a row after one in the source has a later instant."""
 
-    #: Ascending: how many of the rows stand before each.
+    #: Ascending: how many of the rows come before each.
     before: Ints
     instants: Ints
 
@@ -61,18 +61,18 @@ class Intake:
         #: Rows that checkers have taken out.
         self.violations = 0
         self.arrived = 0
-        #: No row at or before this instant comes any more: a record has said so.
+        #: A record has promised that no row at or before this instant comes any more.
         self.promised: int | None = None
-        #: The same, as far as heartbeats in the source have said it: a row at or before it breaks one of them.
+        #: The same of heartbeats in the source alone: a row at or before it breaks one of them.
         self.told: int | None = None
 
     @property
     def horizon(self) -> int | None:
-        said = None if self.promised is None else self.promised + 1
+        promised = None if self.promised is None else self.promised + 1
         if self.newest is None:
-            return said
+            return promised
         seen = self.newest - self.stream.lateness
-        return seen if said is None else max(seen, said)
+        return seen if promised is None else max(seen, promised)
 
     @property
     def reached(self) -> int | None:
@@ -82,8 +82,8 @@ class Intake:
         return max(known, default=None)
 
     def promise(self, instants: Ints, in_source: Flags) -> None:
-        """No row at or before some instants comes any more; heartbeats in the source have said it of those with a
-        flag."""
+        """No row at or before some instants comes any more; those with a flag are promised by heartbeats in the
+        source."""
         self.promised = _latest(self.promised, instants)
         self.told = _latest(self.told, instants[in_source])
 
@@ -100,8 +100,8 @@ class Intake:
     ) -> Taken:
         """Rows of an epoch in source order.
 
-        Where they are a part of the stream, `total` says how many came in all and `places` where each stands among
-        them. `heartbeats` stand between the rows; those of earlier epochs are known.
+        Where they are a part of the stream, `total` is the number of all that came and `places` are their places among
+        them. `heartbeats` are those between the rows; those of earlier epochs are known.
         """
         ts = event_times(rows, self.stream.time)
         self.rows_in += len(ts)

@@ -17,7 +17,7 @@ from eddyline.state.columns import Ints, as_plain, string_buffers
 
 
 def keys_of(values: pa.Array, kind: DataType) -> Ints:
-    """One key per value; what stands at nulls means nothing."""
+    """One key per value; keys of nulls mean nothing."""
     if kind.name == "STRING":
         offsets, data = string_buffers(values)
         return hashing.hash_strings(offsets, data)

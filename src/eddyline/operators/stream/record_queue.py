@@ -1,10 +1,10 @@
-"""Records of one stream that wait for a frontier, and where they stand among its rows.
+"""Records of one stream that wait for a frontier, and their places among its rows.
 
 Answer   `receive` takes records; `release` hands out those below the frontier, one batch per kind, in order of place.
-         `rows_before` says how many rows of a stretch stand before each record.
+         `rows_before` counts the rows of a stretch before each record.
 State    Batches of records, each with a token that names it in snapshots.
 Limits   A record is below the frontier when its time is, as a row is. Order: time, then BEFORE_ALL, the `sequence` and
-         the number of the place, AFTER_ALL, then the order of coming; a record stands before the row that has its
+         the number of the place, AFTER_ALL, then the order of coming; a record comes before the row that has its
          number.
 """
 
@@ -22,7 +22,7 @@ from eddyline.model.records.records import AFTER_ALL, BEFORE_ALL, Records, conca
 from eddyline.model.schema import Stream
 from eddyline.state.columns import Ints
 
-#: Batches that wait are put together when there are more: release looks at each of them.
+#: Batches that wait are put together when there are more: `release` goes through all of them.
 _MOST_BATCHES = 32
 
 
@@ -105,7 +105,7 @@ class RecordQueue:
 
 
 def rows_before(records: Records, ts: Ints, number: Ints, sequence: pa.ChunkedArray | None = None) -> Ints:
-    """How many rows of a stretch, which is in order, stand before each record.
+    """How many rows of a stretch, which is in order, come before each record.
 
     Args:
         records: Records of the stream.
@@ -125,7 +125,7 @@ def rows_before(records: Records, ts: Ints, number: Ints, sequence: pa.ChunkedAr
         among &= ~single
     chosen = np.flatnonzero(among)
     if len(chosen):
-        # The rows of these times, and which of them stand before each record.
+        # The rows of these times, and which of them come before each record.
         edges = np.zeros(len(ts) + 1, np.int64)
         np.add.at(edges, low[chosen], 1)
         np.add.at(edges, high[chosen], -1)

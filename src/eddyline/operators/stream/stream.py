@@ -35,7 +35,7 @@ from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import Store
 from eddyline.tuning import ZoneTuning
 
-#: Fewer rows are not worth a look at all of them.
+#: A sweep over all rows is not worth its cost for fewer rows.
 _FEW = 64
 #: The event time under which rows of a static table are stored: never out of any window.
 ALWAYS = FOREVER
@@ -65,13 +65,13 @@ class StreamState:
         self.keys: dict[str, tuple[Computed, DataType]] = {}
         self.composites: dict[str, tuple[str, ...]] = {}
         self.ports: list[Port] = []
-        #: Rows that one port has released and another still wanted, since all rows were looked at.
+        #: Rows that one port has released and another still wanted, since the last sweep over all rows.
         self._kept = 0
         #: By the name of the timeline.
         self.readers: dict[str, ReadPosition] = {}
         self.peak = 0
 
-    # -- what is asked of the stream
+    # -- what readers need
 
     def need_column(self, name: str) -> None:
         if name == ROW:
@@ -346,7 +346,7 @@ class StreamState:
 
 
 def _places(given: Ints, wanted: Ints) -> Ints:
-    """Where each of the wanted numbers stands among the given ones; -1: it is not there."""
+    """The place of each wanted number among the given ones; -1: it is not there."""
     order = np.argsort(given)
     at = np.minimum(np.searchsorted(given[order], wanted), len(given) - 1)
     found: Ints = order[at]

@@ -26,7 +26,7 @@ from eddyline.kernels.order import ascends
 from eddyline.model.schema import Stream
 from eddyline.state.columns import Ints
 
-#: Waiting chunks are merged when there are more: release looks at each of them.
+#: Waiting chunks are merged when there are more: `release` goes through all of them.
 _MOST_CHUNKS = 32
 _ALL_ROUTES = np.uint64(np.iinfo(np.uint64).max)
 
@@ -41,7 +41,7 @@ class Waiting:
     routes: npt.NDArray[np.uint64] | None
     #: No row of it arrived before this number.
     first: int = 0
-    #: What `token` gives; empty until it is asked for.
+    #: The value of `token`; empty until its first use.
     given: str = ""
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class WaitingRows:
         return sum(len(chunk) - int(chunk.ts.searchsorted(instant)) for chunk in self.chunks)
 
     def receive(self, chunk: Waiting | None, census: tuple[Ints, Ints] | None, frontier: int | None) -> None:
-        """What arrived in an epoch, with the frontier as it stood when the epoch began: rows below it are left out."""
+        """What arrived in an epoch, with the frontier at the beginning of the epoch: rows below it are left out."""
         if chunk is not None and frontier is not None:
             chunk = chunk.slice(int(chunk.ts.searchsorted(frontier)), len(chunk))
         if census is not None:
@@ -188,7 +188,7 @@ def no_rows(stream: Stream) -> Waiting:
 
 
 def _positions(numbers: Ints, wanted: Ints) -> Ints:
-    """Where each wanted arrival number stands in `numbers` (all of them are there)."""
+    """The place of each wanted arrival number in `numbers` (all of them are there)."""
     by_number = np.argsort(numbers)
     return by_number[np.searchsorted(numbers[by_number], wanted)]
 

@@ -100,7 +100,7 @@ class EmbeddedDriver:
         #: `working` is set in the thread that runs the job: what is called with results, and signal handlers, find
         #: themselves in it.
         self._here = threading.local()
-        #: Changes that were asked for in the middle of an epoch.
+        #: Changes that callers wanted in the middle of an epoch: they follow when it ends.
         self._later: list[Callable[[], object]] = []
         #: What ended the job in the middle of an epoch, if anything did.
         self.failure: BaseException | None = None
@@ -127,7 +127,7 @@ class EmbeddedDriver:
         self._read(stream, source)
 
     def promise(self, streams: Collection[Stream]) -> None:
-        """Streams of which CREATE PUNCTUATION says more from now on."""
+        """CREATE PUNCTUATION has declared more of these streams: their rows are checked and split accordingly from now on."""
         self.streams |= {stream.name: stream for stream in streams}
         self.pipeline.gating.promise(streams)
         self._splitting.change(streams)
@@ -276,7 +276,7 @@ class EmbeddedDriver:
         self.delivery.write_part(self.epoch + 1, outcome)
 
     def report(self, plans: bool = True) -> Report:
-        """How the job stands; called in the thread that runs epochs, or while none runs."""
+        """The figures of the job; called in the thread that runs epochs, or while none runs."""
         elapsed = (self.ended or 0.0) - (self.began or 0.0)
         return pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
 
@@ -312,7 +312,7 @@ class EmbeddedDriver:
             try:
                 self._work(once)
             finally:
-                # At the end, not at the beginning: a run that was asked to stop before it began stops.
+                # At the end, not at the beginning: a run whose `stop` was called before it began stops at once.
                 self._stopping = False
 
     def _work(self, once: bool) -> None:
@@ -340,7 +340,7 @@ class EmbeddedDriver:
                 self.pipeline.rest()
 
     def _rest(self) -> None:
-        """Nothing has come: say that the job is there, and wait a little."""
+        """No row has come: write a report if one is due, and sleep for a moment."""
         if self.reporter is not None:
             with self.changing():
                 self.reporter.beat()

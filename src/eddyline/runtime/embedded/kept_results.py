@@ -1,4 +1,4 @@
-"""What an embedded query has to say, until a program takes it.
+"""Results of an embedded query, until a program takes them.
 
 Answer   `KeptResults` is the `Handle` of a query of an embedded session: its results, and the punctuations of its
          results.

@@ -77,7 +77,7 @@ def begin(driver: EmbeddedDriver, job: Job, saved: Saved | None, again: bool) ->
     """
     later = driver.roster.open(None if saved is None else saved.header, None if saved is None else saved.control)
     if driver.roster.folded.promised:
-        # What control records said of streams in an earlier run.
+        # Control records of an earlier run have declared more of streams.
         driver.promise([stream for stream in job.streams if stream.promised or stream.promising])
     if saved is not None:
         driver.resume(saved)

@@ -51,11 +51,11 @@ class _Piece:
     #: How many rows the read brought, bad ones included, and the limit of event times that it had.
     size: int = 0
     limit: int | None = None
-    #: What was said between its rows; numbers count the rows that are left.
+    #: The records between its rows; their numbers count the rows that are left.
     records: list[Records] = field(default_factory=list)
 
-    def said(self, rows: int) -> list[Records]:
-        """Take the records that stand before the row with this number; the others count from there."""
+    def take_records(self, rows: int) -> list[Records]:
+        """Take the records before the row with this number; the numbers of the others count from there."""
         taken = [batch.take(batch.number <= rows) for batch in self.records]
         self.records = [batch.take(batch.number > rows).shifted(-rows) for batch in self.records]
         self.records = [batch for batch in self.records if len(batch)]
@@ -148,7 +148,7 @@ class StreamReader:
                 piece.bad = None
             count = min(rows, len(piece.ts))
             if piece.records:
-                records += [batch.shifted(sum(len(part) for part in good)) for batch in piece.said(count)]
+                records += [batch.shifted(sum(len(part) for part in good)) for batch in piece.take_records(count)]
             if count:
                 good.append(piece.rows.slice(piece.begin, count))
                 piece.ts, piece.newest = piece.ts[count:], piece.newest[count:]

@@ -57,7 +57,7 @@ class EmbeddedRoster:
     ) -> None:
         """
         Args:
-            promise: Takes the streams of which CREATE PUNCTUATION says more.
+            promise: Takes the streams that CREATE PUNCTUATION has declared more of.
             control: The folder of control records; None: none are read.
         """
         self.job = job
@@ -90,7 +90,9 @@ class EmbeddedRoster:
         """Start a query now: it sees the rows after the newest one of the streams that it reads."""
         self.check_free(query.name)
         newest = self.pipeline.newest(query)
-        return self._stand(query, LONG_AGO if newest is None else newest, None, self.job.catalog.sinks_of(query.name))
+        return self._register(
+            query, LONG_AGO if newest is None else newest, None, self.job.catalog.sinks_of(query.name)
+        )
 
     def check_free(self, name: str) -> None:
         """A dropped query keeps its name until its last result is out."""
@@ -114,7 +116,7 @@ class EmbeddedRoster:
         if gone and registered.query.feeds is None:
             self.delivery.drop_query(name)
 
-    def _stand(
+    def _register(
         self,
         query: BoundQuery,
         start: int,
@@ -141,7 +143,7 @@ class EmbeddedRoster:
 
     @without_collection()
     def open(self, header: dict[str, Any] | None, control: dict[str, Any] | None) -> list[BoundQuery]:
-        """Stand up the job's queries, and those that control records brought; returns the ones that begin after the
+        """Register the job's queries, and those that control records brought; returns the ones that begin after the
         resume."""
         if self.records is not None:
             self.records.control.write_catalog(written_catalog(self.job))
@@ -166,11 +168,11 @@ class EmbeddedRoster:
         for name, saved in known.items():
             if name in bound:
                 _check_same(bound[name], saved["text"])
-                self._stand(bound[name], saved["start"], saved["slot"], sinks[name], known)
+                self._register(bound[name], saved["start"], saved["slot"], sinks[name], known)
         fresh = [query for query in self.job.queries if query.name not in known]
         if header is None:
             for query in fresh:
-                self._stand(query, LONG_AGO, None, sinks[query.name])
+                self._register(query, LONG_AGO, None, sinks[query.name])
             return []
         return fresh
 
@@ -186,7 +188,7 @@ class EmbeddedRoster:
         return self._changed or self.records.is_fold_due
 
     def _is_due(self, control: ControlFolder) -> bool:
-        """Whether to look for new records: the next one is there, or may lie behind a gap."""
+        """Whether to read new records: the next one is there, or may lie behind a gap."""
         if control.has(self.applied):
             return True
         now = self._clock.now()
@@ -223,14 +225,14 @@ class EmbeddedRoster:
         change = apply_record(self.job, record)
         if change.triggers is not None:
             self.pipeline.triggers.change(*change.triggers)
-        stood: list[str] = []
+        added: list[str] = []
         try:
             for query in change.added:
                 check(query, {**self.job.catalog.streams, **self.job.catalog.tables})
                 self.add(query)
-                stood.append(query.name)
+                added.append(query.name)
         except BaseException:
-            for name in reversed(stood):
+            for name in reversed(added):
                 self.pipeline.drop_query(name)
                 self.delivery.drop_query(name)
             undo(self.job, change.added, change.promised)

@@ -1,4 +1,4 @@
-"""A session's job in this process: sources, pipeline and delivery are made when the first row asks for them.
+"""A session's job in this process: sources, pipeline and delivery are made with the first row.
 
 Answer   `EmbeddedRunner` is the `Runner` of sessions without Spark.
 State    The sources, results until a caller takes them, and a driver from the first row on.
@@ -83,7 +83,7 @@ class EmbeddedRunner:
         self._closed = False
         #: Pushed rows are refused: a run reads its sources to their end, or the session was stopped.
         self._ended = False
-        #: Asked to stop while the driver was made.
+        #: `ask_to_stop` was called while the driver was made.
         self._asked = False
         #: Stopped by a function that is called with results.
         self._asked_inside = False
@@ -110,7 +110,7 @@ class EmbeddedRunner:
         """Whether the caller is called with results, or handles a signal, in the middle of an epoch."""
         return self._driver is not None and self._driver.is_mine
 
-    # -- saying what there is
+    # -- declarations
 
     def schema_of(self, name: str, given: object) -> Schema | None:
         if hasattr(given, "isStreaming"):
@@ -145,9 +145,9 @@ class EmbeddedRunner:
         self._own.pop(name, None)
 
     def _drop(self, driver: EmbeddedDriver, name: str) -> None:
-        asks = isinstance(driver.pipeline.queries[name].query, BoundRequests)
+        is_requests = isinstance(driver.pipeline.queries[name].query, BoundRequests)
         driver.roster.drop(name)
-        if asks:
+        if is_requests:
             # No request comes any more: those that wait are answered as the template's stream moves on.
             driver.pipeline.intakes[name].closed = True
             self._leaving.add(name)
@@ -206,7 +206,7 @@ class EmbeddedRunner:
         return source.push(rows)
 
     def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
-        """Records that stand right after the newest row pushed so far."""
+        """Push records, which follow the newest row pushed so far."""
         self._raise_failure()
         source = self._sources.pushed.get(stream.name)
         if self._ended or source is None:
@@ -258,7 +258,7 @@ class EmbeddedRunner:
         self._closed, self._ended = True, self._asked_inside
 
     def _going_on(self) -> EmbeddedDriver:
-        """The driver. After a run or `stop` it goes on where it was: it looks for new files, and takes what was pushed
+        """The driver. After a run or `stop` it goes on where it was: it finds new files, and takes what was pushed
         since."""
         driver = self.driver
         if self._closed:
@@ -338,7 +338,7 @@ class EmbeddedRunner:
         if self._driver is not None and self._thread is None:
             self._driver.let_go()
 
-    # -- looking in
+    # -- plans and figures
 
     def explain(self, query: BoundQuery) -> str:
         if self._driver is not None and query.name in self._driver.pipeline.queries:

@@ -24,11 +24,11 @@ class SessionSources:
 
     def declare(self, stream: Stream, given: object) -> None:
         """A stream is declared; `given` may be its source."""
+        form = stream.options.get("format", "parquet" if "path" in stream.options else "memory")
         if hasattr(given, "read"):
             self._known[stream.name] = given  # type: ignore[assignment]
-        elif stream.name not in self._known:
-            if stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory":
-                self._known[stream.name] = MemorySource(stream)
+        elif form == "memory" and stream.name not in self._known:
+            self._known[stream.name] = MemorySource(stream)
 
     def of(self, stream: Stream) -> Source:
         if stream.name not in self._known:

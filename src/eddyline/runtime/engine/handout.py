@@ -1,6 +1,6 @@
 """Results on their way out of an epoch, and when they leave it.
 
-Answer   A unit puts results into the outcome of the epoch and says so with `hold`. They leave by one queue: `leave`
+Answer   A unit puts results into the outcome of the epoch and counts them with `hold`. They leave by one queue: `leave`
          takes them out of the outcome and hands them to the driver. Results that a callback waits for leave at once
          (`put`), many results as soon as there are many (`part_with`), all others at the end of the epoch.
 State    How many rows of results the outcome holds; the response times, where they are measured.
@@ -68,8 +68,8 @@ class HandOut:
         self.held = 0
         self.peak_held = 0
         self.responses: Responses | None = None
-        #: Results say where their newest rows stand among those of all shards; None: there is one pipeline, their order
-        #: says it.
+        #: Adds to results the places of their newest rows among those of all shards. None: there is one pipeline, and
+        #: results are in order.
         self.places: NewestPlaces | None = None
 
     # -- called by the pipeline
@@ -90,7 +90,7 @@ class HandOut:
             self.responses.begin()
 
     def released(self, first: int, total: int, rows: Mapping[str, Released], ranks: Mapping[str, Ints]) -> None:
-        """A timeline begins to work on these rows: when each of them arrived, and where it stands among those of all
+        """A timeline begins to work on these rows: note when each of them arrived, and its place among those of all
         shards."""
         if self.places is not None:
             self.places.note(first, total, rows, ranks)
@@ -150,7 +150,7 @@ class HandOut:
             yield
 
     def warn_of_crowds(self, others: int) -> None:
-        """A slice is done: say which of its rows make very many results. The first `others` are of slices that are not."""
+        """A slice is done: warn of its rows that make very many results. The first `others` are of slices that are not done."""
         while len(self.crowds) > others:
             crowd = self.crowds.pop()
             whose = self.whose(crowd.lowered.query)

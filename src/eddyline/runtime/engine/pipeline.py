@@ -169,7 +169,7 @@ class Pipeline:
     ) -> Registered:
         """Register a query and those behind its subqueries; they see the rows after `start`. A restored query gets the
         slot that it
-        had, and those behind its subqueries get what the snapshot says of them."""
+        had, and those behind its subqueries get what the snapshot has of them."""
         if saved is not None:
             for kind in self.kinds.all:
                 kind.before_restore(saved)
@@ -218,7 +218,7 @@ class Pipeline:
         return max((newest for newest in found if newest is not None), default=None)
 
     def _makers_of(self, stream: str, query: BoundQuery) -> list[BoundQuery]:
-        """The queries that make a derived stream: they stand here, or come with the query that reads it."""
+        """The queries that make a derived stream: they are registered, or come with the query that reads it."""
         coming = [maker for maker in query.makers if maker.feeds is not None and maker.feeds.name == stream]
         return [replace(m, makers=query.makers) for m in coming] or [
             self.queries[name].query for name in self.derived.makers[stream]

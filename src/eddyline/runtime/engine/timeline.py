@@ -53,7 +53,7 @@ class Timeline:
         self.queues = {s.name: WaitingRows(s) for s in ordered}
         #: Records that the gates of its streams have let through.
         self.records = {s.name: RecordQueue(s) for s in ordered}
-        #: Streams that no unit reads here and whose records speak of those that are read: their horizons hold the
+        #: Streams that no unit reads here and whose records are about those that are read: their horizons hold the
         #: frontier back too.
         self.follows: frozenset[str] = frozenset()
         #: What is promised of its streams.
@@ -61,14 +61,14 @@ class Timeline:
         self.supplies = {supply.stream.name: supply for supply in sources}
         self._results_per_row = 0.0
         #: Of the epoch at hand: its first rank, the ranks of each stream's rows, how many of them there are up to each
-        #: rank (where a unit asks), how many rows came before it, and the rows that were released.
+        #: rank (where a unit needs that), how many rows came before it, and the rows that were released.
         self._first_rank = 0
         self._all_ranks: dict[str, Ints] = {}
         self._running: dict[str, Ints] = {}
         self._rows_before: dict[str, int] = {}
         self._released: dict[str, Released] = {}
         self._ranked: dict[str, list[RankedRecords]] = {}
-        #: Where the timeline stands in the stores that its units read, as the epoch begins.
+        #: The timeline's read positions in the stores that its units read, as the epoch begins.
         self._reading: list[tuple[Supply, ReadPosition]] = []
 
     # -- time
@@ -93,7 +93,7 @@ class Timeline:
         return {name: supply.state for name, supply in self.supplies.items()}
 
     def readers(self) -> list[tuple[Supply, ReadPosition]]:
-        """Where this timeline stands in the stores that its units read."""
+        """This timeline's read positions in the stores that its units read."""
         found = [(supply, supply.state.readers.get(self.name)) for supply in self.supplies.values()]
         return [(supply, reader) for supply, reader in found if reader is not None]
 
@@ -159,7 +159,7 @@ class Timeline:
         first, end = self.next_rank, self.next_rank + total
         rank = np.arange(first, end)
         if len(times) > 1:
-            # The streams stand in catalog order: rows of equal time keep the total order.
+            # The streams are in catalog order: rows of equal time keep the total order.
             order = merge_order(*times) if len(times) == 2 else np.argsort(np.concatenate(times), kind="stable")
             rank[order] = rank.copy()
         offset = 0

@@ -2,7 +2,7 @@
 are.
 
 Answer   A `Unit` answers one or many queries over a fixed set of streams. The pipeline hands it every row of those
-         streams exactly once, in the total order, in slices; then it says how far time has moved. The unit hands
+         streams exactly once, in the total order, in slices; then it calls `advance` with the frontier. The unit hands
          results to the outcome.
 
              Kind.register ─► Registered in a Unit       once per query
@@ -66,7 +66,7 @@ class Slice:
     #: stream -> the first id that its rows have in the stream's store and the id after the last, where a unit reads
     #: that store.
     fresh: dict[str, tuple[int, int]] = field(default_factory=dict)
-    #: stream -> the records that stand before some row of the slice and after those of earlier slices.
+    #: stream -> the records before some row of the slice and after those of earlier slices.
     records: Mapping[str, list[RankedRecords]] = field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ class EpochEnd:
     closing: bool
     #: stream -> how many of its rows came before this epoch, and the event times of those that were taken in it.
     came: Callable[[str], tuple[int, Ints]]
-    #: stream -> the records that stand after all rows of the epoch and below the frontier.
+    #: stream -> the records after all rows of the epoch and below the frontier.
     records: Mapping[str, list[RankedRecords]] = field(default_factory=dict)
 
 
@@ -200,4 +200,4 @@ class Registered(Protocol):
         """What its operators did in this run, one line each."""
 
     def shape(self, text: str) -> Part:
-        """The plan as parts that can be drawn; `text` is what `plan` says."""
+        """The plan as parts that can be drawn; `text` is the text of `plan`."""

@@ -26,7 +26,7 @@ _WHOLE = ("INT", "BIGINT", "TIMESTAMP")
 
 
 def inverse_of(e: Expression) -> tuple[ColumnRef, Turned] | None:
-    """The column of a key expression, and how to get its values back; None: values of the key do not tell them."""
+    """The column of a key expression, and how to get its values back; None: they do not follow from values of the key."""
     if isinstance(e, ColumnRef):
         return e, _same
     if not isinstance(e, Call):

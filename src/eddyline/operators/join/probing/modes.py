@@ -74,7 +74,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs that a policy found: positions of probing rows (rising), stored ids; rows probed and looked at in order to
+    """Pairs that a policy found: positions of probing rows (rising), stored ids; rows probed and visited in order to
     find them."""
 
     left: Ints
@@ -83,7 +83,7 @@ class Pairs:
     visited: int
     #: Probing rows whose pairs another probe had found.
     shared: int = 0
-    #: The cell of the grid that each pair lies in; None: not looked up. `is_sifted`: no pair lies in a cell that is
+    #: The cell of the grid that each pair lies in; None: not known. `is_sifted`: no pair lies in a cell that is
     #: skipped.
     kinds: npt.NDArray[np.integer[Any]] | None = None
     is_sifted: bool = False
@@ -166,7 +166,7 @@ class PairCells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modes:
-    """What a policy says of a probe; what it does not mention is evaluated."""
+    """What a policy decides about a probe; the rest is evaluated."""
 
     grid: Grid | None = None
     #: The pairs, found by the policy; None: the node probes.

@@ -1,4 +1,4 @@
-"""From probing rows to pairs: by a hash index, or by looking at every stored row.
+"""From probing rows to pairs: by a hash index, or by a scan of every stored row.
 
 Answer   `found_pairs` gives the pairs of one probe step, `portions` the same in portions of a bounded size. A scan
          leaves out the stretches of the store that its modes skip; what a hash index finds in them is taken out by the
@@ -27,7 +27,7 @@ def found_pairs(
     """Pairs of probing rows and stored rows of an input.
 
     Args:
-        loop: look at every stored row even where there is an index.
+        loop: scan every stored row even where there is an index.
     """
     probing = kernels.ProbeKeys(hashes, limits, floors)
     if step.index is None or loop:
@@ -45,14 +45,14 @@ def of_any_age(keys: Ints) -> kernels.ProbeKeys:
 
 def portions(one: Input, loop: bool, probe: Probe, grid: Grid | None, most: int) -> Iterator[Pairs]:
     """The pairs of a probe, at most about `most` at a time: a row with more is cut."""
-    step, asked = probe.step, (probe.hashes, probe.limits, probe.floors)
+    step, bounds = probe.step, (probe.hashes, probe.limits, probe.floors)
     if step.index is None or loop:
-        yield found_pairs(one, step, loop, *asked, grid)
+        yield found_pairs(one, step, loop, *bounds, grid)
         return
     stored = one.store.indexes[step.index].chains(one.order, one.death, one.in_time_order)
     done, start = 0, -1
     while done < len(probe.rows):
-        rest = kernels.ProbeKeys(*(column[done:] for column in asked)) if done else kernels.ProbeKeys(*asked)
+        rest = kernels.ProbeKeys(*(column[done:] for column in bounds)) if done else kernels.ProbeKeys(*bounds)
         left, right, visited, upto, start = kernels.probe_portion(rest, stored, start, most)
         yield Pairs(left + done if done else left, right, upto, visited)
         done += upto

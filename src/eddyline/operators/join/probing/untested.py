@@ -54,11 +54,11 @@ def untested(node: JoinNode, probe: Probe, grid: Grid, keeps: bool) -> Combinati
     cells = zones.ZoneCells(grid.row_cuts, np.clip(grid.stored_cuts, store.first, store.end), grid.kinds)
     order, dead = store.columns[one.order], store.columns[one.death]
     stored = zones.Laid(False, order, order, dead, store.base, one.in_time_order)
-    asking = ProbeKeys(probe.hashes, probe.limits, probe.floors)
+    probing = ProbeKeys(probe.hashes, probe.limits, probe.floors)
     if grid.within is not None:
-        counts, found, visited, left_out = zones.within_stretches(asking, stored, cells, by_kind, grid.within)
+        counts, found, visited, left_out = zones.within_stretches(probing, stored, cells, by_kind, grid.within)
     else:
-        counts, found, visited = zones.settled_stretches(asking, stored, cells, by_kind, left, right)
+        counts, found, visited = zones.settled_stretches(probing, stored, cells, by_kind, left, right)
         left_out = len(found) - len(left)
     counters.visited += visited
     counters.probes += int(np.diff(grid.row_cuts)[(grid.kinds != SKIP).any(axis=1)].sum())

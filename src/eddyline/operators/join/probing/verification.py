@@ -1,7 +1,6 @@
 """From pairs of row ids to combinations: windows, lineage, equalities that a hash does not decide, residual conditions.
 
-Answer   `join` gives the combinations of the pairs that a probe found, without those that do not stand up to everything
-         else.
+Answer   `join` gives the combinations of the pairs that a probe found, without those that fail a test.
 State    Compiled conditions.
 Limits   Payload is gathered for the columns of the conditions that are tested, and for nothing else.
 """
@@ -55,7 +54,7 @@ class Verification:
         """The combinations of `rows[left]` with the rows `right` of an input.
 
         Args:
-            rows_seen: None where windows are not looked at.
+            rows_seen: None where windows are not tested.
             keeps: the combinations are stored, so they need the instant at which they die.
             cells: where conditions are known to hold.
             numbers: combinations have the numbers of their pairs among their ids, as `NUMBER`.
@@ -104,7 +103,7 @@ class Verification:
             return made
         else:
             good = np.ones(len(made), np.bool_)
-            # A test looks at rows, and at nothing else of a combination.
+            # A test reads rows, and nothing else of a combination.
             good[some] = test(
                 Combinations({r: ids[some] for r, ids in made.ids.items() if r != _CELL}, some, some, None, None)
             )

@@ -59,7 +59,7 @@ class StepZones:
     stored: tuple[int, ...]
     later: tuple[tuple[int, int], ...]
     constants: tuple[int, ...]
-    #: The conditions of the step that may be passed, in the order in which they are tested, with what they say; None:
+    #: The conditions of the step that may be passed, in the order in which they are tested, each as a difference; None:
     #: they stay.
     passing: tuple[tuple[Expression, Conjunct | None], ...]
     #: Comparisons per cell, for the cost.
@@ -280,7 +280,7 @@ class ZoneSkipping(JoinPolicy):
         for number, passed in enumerate(grid.passed):
             saved += float(pairs[grid.kinds == number + 1].sum()) * len(passed) * test
         if grid.within is not None:
-            # Pairs that are tested by their keys are not made: only what stands up to the conditions is.
+            # Pairs that are tested by their keys are not made: only what fulfils the conditions is.
             saved += float(pairs[grid.kinds == EVALUATE].sum()) * tests * test * cost.by_key
         saved -= (
             grid.kinds.size * step.checks * cost.cell + len(probe.rows) * len(step.rows) * cost.key + share * cost.fixed

@@ -113,7 +113,7 @@ class JoinResults:
         ):
             return False
         if not self._is_scheduled:
-            # The newest member says how: a setting holds for what is created after it.
+            # The settings of the newest query decide: a setting holds for what is created after it.
             newest = next(reversed(list(self.queries.values())))
             self.schedule, self._is_scheduled = self.group.schedule(newest.query.settings), True
         return self.schedule is not None

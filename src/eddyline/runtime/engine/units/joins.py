@@ -105,7 +105,7 @@ class JoinUnit:
                 self.kind.pipeline.handout.hold(sum(len(table) for table in made))
             if query.announces and (finished := query.finished(end)) is not None:
                 outcome.results.setdefault(punctuations_of(query.name), []).extend(finished)
-        # After the queries have looked at the rows.
+        # After the queries have read the rows.
         self.group.epoch_ended(end.frontier, end.came, is_closing=end.closing)
         for partition in self.partitions:
             partition.sweep()
@@ -312,7 +312,7 @@ class JoinKind(QueryKind[JoinUnit]):
         return self.units[lowered.signature]
 
     def _closings(self, streams: frozenset[str]) -> Closings:
-        """What is promised of the streams of a timeline; the rows of a query that comes stand after all of it."""
+        """What is promised of the streams of a timeline; all of it comes before the rows of a query that is added now."""
         gates = self.pipeline.gating.gates
         known = {name: gates[name].checkers.get(KIND) for name in streams if name in gates}
         closings = self.pipeline.timeline(streams).closings
