@@ -1,7 +1,7 @@
 """Work that may end the process, done in a child.
 
 Answer   `in_child(task, count)` gives what `task(low, high)` makes of ranges that cover 0 to `count`, and the single
-         numbers that end a process, each with the signal. A range that does is halved until the number stands alone;
+         numbers that end a process, each with the signal. A range that does is halved until one number is left;
          what was made before then is kept.
 State    None. The child starts a process of its own for each range, by forking, before it has any thread.
 Limits   Only signals that broken code raises count; a child that is stopped from outside is an error of the job. Task

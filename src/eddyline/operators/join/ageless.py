@@ -4,7 +4,7 @@ Answer   `combinations` gives the combinations of some rows of one input with ev
          `aged` gives combinations the stamp, time and death that they would have had. Intermediate stores are rebuilt
          in this way.
 State    None of its own.
-Limits   Indexes are used where there are any. Windows by count, and lineage by window, are not looked at:
+Limits   Indexes are used where there are any. Windows by count, and lineage by window, are not tested:
          `Verification.in_windows` does that for combinations whose age is known.
 """
 
@@ -80,7 +80,7 @@ class AgelessJoin:
                 yield from self._extend(made, steps, at + 1, sift)
 
     def _met(self, step: ProbeStep, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-        """The pairs whose stored row may be met and can still be looked up."""
+        """The pairs whose stored row may be met and is still stored."""
         if step.input in self.bars:
             met = right < self.bars[step.input]
             left, right = left[met], right[met]

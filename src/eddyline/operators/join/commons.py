@@ -1,7 +1,7 @@
 """Objects that several join groups share: those of one timeline, or all of a pipeline.
 
 Answer   `one(kind)` gives the one object of a class: one that is shared here, or else that of the commons around it,
-         which makes it when a policy first asks for it.
+         which makes it when a policy first calls for it.
 State    The objects so far.
 """
 

@@ -102,7 +102,7 @@ class Checkpoint:
 
     @property
     def marks(self) -> Marks:
-        """What is being parsed, for the process that comes after this one; asked for while the folder is open."""
+        """What is being parsed, for the process that comes after this one; read while the folder is open."""
         if self._marks is None:
             self._marks = Marks(os.path.join(self.folder, "parsing"))
         return self._marks

@@ -52,7 +52,7 @@ class DerivedLevel:
 class DerivedStreams:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        #: Stream -> the queries that make it and stand here.
+        #: Stream -> the registered queries that make it.
         self.makers: dict[str, list[str]] = {}
         #: Of streams with several makers: what some of them have finished.
         self.united: dict[str, United] = {}

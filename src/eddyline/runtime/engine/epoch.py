@@ -33,7 +33,7 @@ class Arrival:
     newest: int | None = None
     #: The stream has ended: it will bring no further row.
     closed: bool = False
-    #: Per row a uint64 whose bit r says that routing r sent the row here; None: every routing did.
+    #: Per row a uint64: bit r is set where routing r sent the row here. None: every routing did.
     routes: np.ndarray | None = None
     #: Where `rows` may be a part: how many readable rows the whole stream brought in this epoch, and for each of `rows`
     #: its place among them in source order. None: `rows` is everything.
@@ -43,7 +43,7 @@ class Arrival:
     #: ROWS.
     census: np.ndarray | None = None
     #: Records that came with the rows; `number` counts the readable rows of the whole stream in this epoch. Those of
-    #: other streams stand before or after all rows of their time.
+    #: other streams come before or after all rows of their time.
     records: tuple[Records, ...] = ()
 
 
@@ -55,7 +55,7 @@ class Epoch:
     #: The end of a bounded run: every frontier moves just past the newest row and the last heartbeat of the streams
     #: that it follows.
     closing: bool = False
-    #: Records that did not come with rows: what statements say.
+    #: Records of statements, which did not come with rows.
     records: tuple[Records, ...] = ()
 
 
@@ -63,7 +63,7 @@ class Epoch:
 class Outcome:
     #: Per query, result tables in delivery order: the selected columns, then `_ts` (aggregates: `_op`, then `_ts`).
     results: dict[str, list[pa.Table]] = field(default_factory=dict)
-    #: Results of queries that filter one stream, many queries to a table; for drivers that asked for them so.
+    #: Results of queries that filter one stream, many queries to a table; for drivers that take bundles.
     bundles: list[Bundle] = field(default_factory=list)
     #: Per stream, rows that are late or bad: declared columns (late rows typed, bad rows as text) and `_reason`.
     dead: dict[str, list[pa.Table]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Outcome:
     #: Event times strictly below are answered by all queries; and per timeline by its queries.
     frontier: int | None = None
     frontiers: dict[str, int | None] = field(default_factory=dict)
-    #: Of requests that were asked of a shard: per token what became of them, and per token and template the parts of
+    #: Of requests to a shard: per token what became of them, and per token and template the parts of
     #: the answers.
     asked: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, pa.Table] = field(default_factory=dict)

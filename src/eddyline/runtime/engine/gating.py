@@ -3,7 +3,7 @@
 Answer   `begin` opens the gates that the records of an epoch need; `take` brings rows, `announce` records; `release`
          lets through what the frontiers have passed, writes violations to the dead letters and hands the other rows to
          the timelines.
-State    A gate per stream that records speak of; the statements that were taken.
+State    A gate per stream that records are about; the statements that were taken.
 Limits   Streams without records have no gate: their rows go to the timelines at once.
 """
 
@@ -43,7 +43,7 @@ class Gating:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self.gates: dict[str, Gate] = {}
-        #: What statements have said: each is taken once.
+        #: The statements so far: each is taken once.
         self.announced: set[str] = set()
         self._came: list[Records] = []
         self._horizons: dict[str, int | None] = {}
@@ -51,7 +51,7 @@ class Gating:
     # -- gates
 
     def declare(self, stream: Stream) -> None:
-        """A stream has come; it gets its gate now if its declaration says that records speak of it."""
+        """A stream has come; it gets its gate now if its declaration allows records about it."""
         if is_concerned(stream):
             self.open(stream.name)
 
@@ -141,7 +141,7 @@ class Gating:
         self._came = []
 
     def release(self, epoch: Epoch, before: Mapping[str, int | None], outcome: Outcome) -> None:
-        """What has passed, to the timelines, whose frontiers (by name) were as `before` says when the epoch began."""
+        """What has passed, to the timelines, whose frontiers (by name) at the beginning of the epoch are `before`."""
         for name in self.gates:
             self.release_one(name, epoch, before, outcome)
 
@@ -177,7 +177,8 @@ class Gating:
             outcome.dead.setdefault(name, []).append(dead)
 
     def _frontier(self, name: str, epoch: Epoch) -> int | None:
-        """How far the rows of a stream are certain: as far as its horizon and those of the streams that speak of it,
+        """How far the rows of a stream are certain: as far as its horizon and those of the streams with records about
+        it,
         and as far as any
         timeline has come."""
         intakes, streams = self._pipeline.intakes, self._streams()
@@ -199,7 +200,7 @@ class Gating:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the promises that are remembered, where rows are checked and where joins ask."""
+        """Bytes of the promises that are remembered, where rows are checked and where joins use them."""
         checkers = (checker for gate in self.gates.values() for checker in gate.checkers.values())
         checked = sum(checker.closed.nbytes for checker in checkers if isinstance(checker, Promises))
         return checked + sum(

@@ -1,8 +1,9 @@
-"""Rows that queries miss: which rows of an arrival are late, for which queries, and what their dead letters say.
+"""Rows that queries miss: which rows of an arrival are late, for which queries, and the reasons in their dead
+letters.
 
 Answer   `late_letters` gives each row that some query misses, once, with a `_reason` that names the queries. A row
          below the horizon of its stream is late for all queries that read the stream. A row at or above it is late for
-         those whose frontier has passed it: a stream that was idle speaks again, or a bounded run has ended.
+         those whose frontier has passed it: a stream that was idle brings rows again, or a bounded run has ended.
 Limits   On a shard only the home copy of a row is reported. A `_reason` names at most 20 queries.
 """
 

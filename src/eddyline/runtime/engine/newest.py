@@ -1,4 +1,4 @@
-"""Where the newest rows of results stand in the total order of the whole job, for drivers that merge several pipelines.
+"""The places of the newest rows of results in the total order, for drivers that merge several pipelines.
 
 Answer   A pipeline that sees a part of the rows puts its own results in order, but cannot number them. `placed` adds to
          results of equal `_ts` what orders them among those of other pipelines, `merged` puts the pieces together and

@@ -1,7 +1,8 @@
 """Single requests, answered from a pipeline between two epochs.
 
-Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` says that an
-         instant has to wait; between `hold` and `release` the rows that it will need are kept. Pipelines that each have
+Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` is true of an
+         instant that has to wait;
+         between `hold` and `release` the rows that it will need are kept. Pipelines that each have
          some of the rows give `answer_parts`, and `merged_answers` makes the same tables of them.
 State    None.
 Limits   The caller keeps epochs from running meanwhile. An instant at or after the frontier is not answered here.
@@ -44,7 +45,7 @@ def _unit(pipeline: Pipeline, name: str) -> TemplateUnit:
 
 
 def templates(pipeline: Pipeline) -> list[Template]:
-    """The templates that can be asked."""
+    """The templates that take requests."""
     return [unit.template for unit in pipeline.kinds.one(TemplateKind).units.values()]
 
 

@@ -32,7 +32,7 @@ class Routes(Protocol):
     def is_merged(self, query: str) -> bool: ...
 
     def makes(self, query: str) -> bool:
-        """Whether results of a query are made in this pipeline; of others there may be rows that stand for nothing."""
+        """Whether results of a query are made in this pipeline; of others there may be rows without a meaning."""
 
     def hands_on(self, stream: str) -> bool: ...
 

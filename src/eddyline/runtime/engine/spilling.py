@@ -1,4 +1,4 @@
-"""State on disk: payload of the stores goes there when the job holds more than it may, and a query says `over_budget =
+"""State on disk: payload of the stores goes there when the job holds more than it may, and a query has `over_budget =
 'spill'`.
 
 Answer   `after_epoch` compares what is held with the smallest memory budget of the queries that spill, and moves
@@ -7,8 +7,8 @@ Answer   `after_epoch` compares what is held with the smallest memory budget of 
          does.
 State    A temporary folder, made when first needed and removed with this object; those of processes that were killed
          are removed then. Nothing in it is needed after a restart: a checkpoint holds all live rows.
-Limits   Within an epoch more may be held: its own rows come first. When columns alone are too large, a warning says so,
-         and again each time that the excess has doubled.
+Limits   Within an epoch more may be held: its own rows come first. When columns alone are too large, the job is
+         warned, and again each time that the excess has doubled.
 Reading  docs/design/0003-replanning.md#spilling
 """
 
@@ -46,7 +46,7 @@ class Spilling:
         self._reported = 0
         #: Pipelines that share the budgets: the shards of a job.
         self.parts = 1
-        #: Bytes that may be held in memory; None: no query asks for spilling.
+        #: Bytes that may be held in memory; None: no query spills.
         self.budget: int | None = None
 
     def look_up_budget(self) -> None:
@@ -73,7 +73,7 @@ class Spilling:
         return found
 
     def lines(self, sources: set[str]) -> dict[str, str]:
-        """What EXPLAIN says of it, for a query that reads these."""
+        """The lines of EXPLAIN about it, for a query that reads these."""
         mine = {name: size for name, size in self.spilled().items() if name in sources}
         return (
             {"on disk": ", ".join(f"{bytes_text(size)} of {name}" for name, size in sorted(mine.items()))}

@@ -166,7 +166,7 @@ class TableVersions:
                 self._load(name)
 
     def figures(self) -> dict[str, dict[str, Any]]:
-        """Per table how it stands."""
+        """The figures of each table."""
         return {
             name: {
                 "versions": len(known.versions),

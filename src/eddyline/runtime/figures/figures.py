@@ -1,4 +1,4 @@
-"""The figures of a pipeline: what a report says of an embedded job, and what a shard says of itself.
+"""The figures of a pipeline: the report of an embedded job, and the figures of a shard.
 
 Answer   `pipeline_report` makes a `Report`; the functions below give its parts, for shards that send them to the driver
          of their job.
@@ -40,7 +40,7 @@ class Figure:
 
 
 def _own(name: str, units: Sequence[UnitFigures]) -> dict[str, Any]:
-    """What the units of a kind say of themselves under a name."""
+    """The figures of the units of a kind under a name."""
     return {key: value for unit in units for key, value in unit.own.get(name, {}).items()}
 
 

@@ -7,7 +7,8 @@ Answer   `change` brackets everything that changes a job: an epoch, a query that
              reader                 now ····└► report
 
 State    The last report, whether it is still true, and how many readers wait for the next one.
-Limits   A report is made when a reader asks: a job without readers pays for two lock operations per epoch. A reader in
+Limits   A report is made when a reader calls `now`:
+a job without readers pays for two lock operations per epoch. A reader in
          the changing thread itself (a callback with results) gets the last report: the change that it is part of has
          not happened yet.
 """

@@ -93,7 +93,7 @@ class NodeFigures(NamedTuple):
 
 
 def query_operator(query: str) -> str:
-    """The name of a query among the operators of a report: it stands for the query's own work."""
+    """The name of a query among the operators of a report: it is the query's own work."""
     return f"query {query}"
 
 
@@ -124,14 +124,15 @@ class Report:
     streams: Mapping[str, StreamFigures]
     queries: Mapping[str, QueryFigures]
     nodes: Mapping[str, NodeFigures]
-    #: Per edge of a just-in-time join, along which a consumer says what it does not need; on Spark by shard, then by
+    #: Per edge of a just-in-time join, along which a consumer limits what its producer makes;
+    #: on Spark by shard, then by
     #: edge.
     edges: Mapping[str, Mapping[str, Any]]
     stores: Mapping[str, StoreFigures]
     shards: ShardFigures | None = None
     #: Figures of single features, by their names in `--stats` (see `figures.FURTHER`).
     further: Mapping[str, Any] = field(default_factory=dict)
-    #: The plan of each query as text; empty where the reader did not ask for plans.
+    #: The plan of each query as text; empty in a report without plans.
     plans: Mapping[str, str] = field(default_factory=dict)
 
     # -- for displays

@@ -72,7 +72,7 @@ class Times:
         self.pairs: list[tuple[float, int]] = []
 
     def add(self, responses: np.ndarray, counts: Ints) -> None:
-        """Add responses; `counts` says how many results had each of them."""
+        """Add responses; `counts` has the number of results with each of them."""
         there = np.flatnonzero(counts)
         if not len(there):
             return

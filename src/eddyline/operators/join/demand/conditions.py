@@ -1,6 +1,6 @@
 """The conditions under which combinations of one inner node are demanded.
 
-Answer   `demanded` gives the combinations for which every condition in use holds. `nothing_opposite` says that no
+Answer   `demanded` gives the combinations for which every condition in use holds. `nothing_opposite` is true where no
          combination is demanded, because an input that all of them must meet is empty.
 State    The conditions; with `jit = 'auto'`, those in use.
 Limits   An input that the node shares no key with only has to hold something (`unlinked`).
@@ -29,7 +29,8 @@ class Conditions:
         #: Every condition on combinations.
         self.all: list[DemandCondition] = []
         self.unlinked: list[Input] = []
-        #: Per input of the node, what can be said of its rows alone: (the condition on combinations, the one on rows).
+        #: Per input of the node, what can be decided about its rows alone:
+        #: (the condition on combinations, the one on rows).
         self.early: list[list[tuple[DemandCondition, DemandCondition]]] = [[] for _ in node.inputs]
         for target in targets:
             links = tuple(
@@ -68,7 +69,7 @@ class Conditions:
         return [one.references for one in (*(c.opposite for c in self.used), *self.unlinked)]
 
     def early_of(self, origin: int) -> list[tuple[DemandCondition, DemandCondition]]:
-        """The conditions in use that say something of single rows of an input."""
+        """The conditions in use that can refuse single rows of an input."""
         return [pair for pair in self.early[origin] if pair[0] in self.used]
 
     def demanded(self, rows: Combinations, known: Callable[[DemandCondition], bool]) -> Ints | None:

@@ -1,6 +1,7 @@
 """One edge from a producer to its consumers: whether feedback flows on it, and what it has done so far.
 
-Answer   `listens` says whether the producer holds back what is not demanded. With `auto` that follows what is observed:
+Answer   `listens` is true while the producer holds back what is not demanded.
+With `auto` that follows what is observed:
          the work that refused combinations would have been, against the work of testing, of resuming, and of an epoch as
          such.
 
@@ -228,7 +229,7 @@ class Edge:
     ) -> Ints | None:
         """Positions of the rows that may be part of something; only conditions that are worth it are tested; None: all of them.
 
-        `questions`: conditions on combinations, each with what it says of single rows.
+        `questions`: conditions on combinations, each with its conditions on single rows.
         """
         chosen: Ints | None = None
         for _, condition in questions:

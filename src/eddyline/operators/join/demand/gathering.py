@@ -35,7 +35,7 @@ class Gathering:
     def __init__(self, node: JoinNode, witness: Input | None, orders: tuple[tuple[int, ...], ...]) -> None:
         equalities = node.equalities
         if witness is not None:
-            # The witness stands for all rows with its keys: they decide, whatever their texts.
+            # One row, the witness, is tested for all rows with its keys: they decide, whatever their texts.
             outside = frozenset(witness.references)
             equalities = tuple(replace(e, exact=True) if {e.left, e.right} & outside else e for e in equalities)
         self.node = node

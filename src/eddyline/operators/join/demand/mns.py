@@ -1,7 +1,7 @@
 """Which part of a combination is not demanded: conditions over its components, tested exactly or through a Bloom filter.
 
 Answer   A `DemandCondition` holds of a combination while the opposite input has a row with equal keys for all
-         components that the condition speaks of. A condition over one component is level 1 of the lattice of
+         components of the condition. A condition over one component is level 1 of the lattice of
          sub-tuples, one over several a higher level; the empty one holds while the opposite input has any row.
 
                          abc
@@ -11,8 +11,9 @@ Answer   A `DemandCondition` holds of a combination while the opposite input has
 
 State    An index of the opposite store; in `bloom` mode a filter over its keys, extended by new rows and made anew once
          half of what it was made of is gone.
-Limits   Zones of the opposite store are compared first, where that is worth it: stretches of rows that they refuse are not
-         looked up. Conditions compare 64-bit keys: a collision lets more pass. Which keys are new to a store is
+Limits   Zones of the opposite store are compared first, where that is worth it: rows of stretches that they refuse
+         are not searched for.
+         Conditions compare 64-bit keys: a collision lets more pass. Which keys are new to a store is
          decided by the keys themselves.
 Reading  docs/operators/demand.md
 """

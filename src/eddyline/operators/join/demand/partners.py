@@ -1,14 +1,14 @@
 """Zones for demand: stretches of rows whose keys no zone of an opposite store can have.
 
-Answer   `PartnerZones.may_have` says of rows whether they may have a partner in an opposite input. A stretch of rows
-         whose keys miss the ranges of all zones there has none, and no row of it is looked up.
+Answer   `PartnerZones.may_have` tests whether rows may have a partner in an opposite input. A stretch of rows
+         whose keys miss the ranges of all zones there has none, and no row of it is searched for.
 
              keys of 64 rows            40 ── 47
              zones of the store   3 ── 9            55 ── 61          missed: none of the 64 rows has a partner
 
 State    Per condition whether comparing zones has been worth it.
 Limits   Keys are those that indexes have: whole numbers, dates and times are in order, others are hashes and never
-         miss for long. Zones are wider than their rows: what they let pass is looked up.
+         miss for long. Zones are wider than their rows: rows that they let pass are searched for.
 Reading  docs/heralds.md, docs/operators/demand.md
 """
 

@@ -39,7 +39,7 @@ def demand(config: JoinConfig, commons: Commons) -> JoinPolicy | None:
 class Demand(JoinPolicy):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        #: The zones that conditions read before they look rows up; None: none.
+        #: The zones that conditions read before they search for rows; None: none.
         self.zones = PartnerZones.of(settings)
         self.demands: dict[JoinNode, NodeDemand] = {}
         self.admissions: dict[JoinNode, Admission] = {}

@@ -67,7 +67,7 @@ def woken_pairs(
 def _true_pairs(
     gathering: Gathering, near: StreamInput, far: StreamInput, nears: Ints, fars: Ints, low: int, rows_seen: RowsSeen
 ) -> Combinations:
-    """Those of the pairs that stand up to texts, conditions, lineage and counted windows, with their true age."""
+    """Those of the pairs that fulfil texts, conditions, lineage and counted windows, with their true age."""
     none = np.zeros(len(nears), np.int64)
     made = Combinations(
         {**near.expand(nears), **far.expand(fars)},

@@ -160,7 +160,7 @@ class JoinShape:
         return parts
 
     def reload(self) -> None:
-        """The members of the group have changed: what all their filters say of each reference."""
+        """The members of the group have changed: the ranges that all their filters leave of each reference."""
         self.regions: dict[int, dict[str, ValuePattern]] = {}
         for position, base in self.group.bases.items():
             found: dict[str, ValuePattern] | None = None
@@ -233,7 +233,7 @@ class AliveEvaluation:
             row_new, row_old = self._below(branch)
             for pin, _, _ in pins:
                 if pin.key not in base.port.required:
-                    # A row without a value has none of those that are asked for.
+                    # A row without a value has none of the given ones.
                     there = np.asarray(base.values_of(pin.key, ids).is_valid())
                     row_new, row_old = np.where(there, row_new, LONG_AGO), np.where(there, row_old, LONG_AGO)
             if not needs_old:

@@ -1,8 +1,8 @@
 """New rows that can be in no result: a partner of theirs is closed, and no row of it is stored.
 
 Answer   `Dropping.refused` judges rows before they are stored, `impossible` those that are. Each is judged at its own
-         place: of each partner that an equality fixes, the promises that stand before the row count, and the stored
-         rows that are in their windows at the row's time. All rows of a closed partner stand before its promise, so
+         place: of each partner that an equality fixes, the promises before the row count, and the stored
+         rows that are in their windows at the row's time. All rows of a closed partner come before its promise, so
          that they are stored when the row is judged.
 State    What is promised lies in `Closings`. Here is only by which links the last rows were lost, and which links have
          been judged.
@@ -104,7 +104,7 @@ class Dropping:
         return self.rule.closings.closed[child.port.source].is_by_key(pin.column, self.rule.regions[link.child])
 
     def _is_far(self, link: Link, child: StreamInput, base: StreamInput, keys: Ints) -> bool:
-        """Whether nothing is promised of a partner near these keys; it is not asked where rows were lost the last
+        """Whether nothing is promised of a partner near these keys; it is skipped where rows were lost the last
         time."""
         if (base.port.position, link.child) in self._losing or not self._is_by_key(link, child):
             return False

@@ -2,8 +2,8 @@
 rows.
 
 Answer   `OneKey.dead` gives, per reference, the stored rows that are in no result to come. All other references are
-         children of every row and pinned to its key. One array over keys says when each reference was closed, and until
-         when one of its rows is in its window.
+         children of every row and pinned to its key. Arrays over keys have, per reference, when it was closed, and
+         until when one of its rows is in its window.
 State    None: it knows the key of every reference.
 Limits   Streams only. Rows whose keys no reference has closed are not judged: they are alive.
 Reading  docs/punctuations.md
@@ -31,7 +31,7 @@ from eddyline.state.store import DROPPED
 from eddyline.tuning import PunctuationTuning
 
 _NONE = np.empty(0, np.bool_)
-#: All rows of a reference are swept where there are at most this many of them for each key that is asked for.
+#: All rows of a reference are swept where there are at most this many of them for each key that is swept.
 _WALKED = PunctuationTuning.walked
 
 

@@ -101,7 +101,7 @@ class Punctuations(JoinPolicy):
         return rows.take(~impossible)
 
     def _refused(self, position: int, new: NewRows, wanted: npt.NDArray[np.bool_] | None) -> Ints | None:
-        """Positions of the wanted rows that are not stored: they are in no result, and no query looks at them."""
+        """Positions of the wanted rows that are not stored: they are in no result, and no query reads them."""
         group = self._group
         if group is None or group.watched:
             return None
@@ -151,7 +151,7 @@ class Punctuations(JoinPolicy):
         self._group.poll()
 
     def _run_when(self, purge: str) -> None:
-        """Sweep as `purge` says from now on."""
+        """Sweep by this `purge` from now on."""
         self._triggers = purge_triggers(purge, self.tuning.least_rows)
 
     def figures(self) -> PolicyFigures:

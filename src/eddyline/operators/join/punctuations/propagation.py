@@ -6,7 +6,7 @@ Answer   `announce` gives, when an epoch has ended, one line per value that no r
 State    Per class of equal output columns the values that were seen in rows or named by promises and are not finished,
          each with the instant at which it was first seen. Values that were announced, and lines that wait for
          `propagate = n` or `'d seconds'`.
-Limits   Output columns that are columns of a reference, and not its event time, which `_ts` tells of. Values that
+Limits   Output columns that are columns of a reference, and not its event time, which is `_ts`. Values that
          ranges cover and that were never seen are not announced. On shards a column is announced where its value
          decides the shard of its results.
 Reading  docs/punctuations.md
@@ -40,7 +40,7 @@ from eddyline.state.columns import Ints
 _VALUE = "value"
 
 #: Columns that are equal to each other, by reference, to which of their values have their results here: all, none, or
-#: as a function says.
+#: those that a function chooses.
 Homes = Callable[[Collection[tuple[int, str]]], Callable[[pa.Array], npt.NDArray[np.bool_]] | bool]
 
 
@@ -219,7 +219,7 @@ class Propagation:
         return is_due(self.triggers, SinceLastRun(new=sum(len(table) for table in self._waiting), span=span))
 
     def run_when(self, propagate: str) -> None:
-        """Announce values as `propagate` says from now on."""
+        """Announce values by this `propagate` from now on."""
         self.triggers = propagate_triggers(propagate)
 
     # -- snapshots

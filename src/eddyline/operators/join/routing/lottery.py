@@ -2,8 +2,8 @@
 
 Answer   For new rows of an input, the order in which the other inputs of an mjoin are probed and its conditions tested.
          Each of them is an operator and holds tickets: it is credited with the rows that it consumes and charged with
-         those that it produces, both once per query that it serves. What it passes on per row consumed says how likely
-         it is drawn next: the fewer, the sooner.
+         those that it produces, both once per query that it serves. What it passes on per row consumed decides how
+         likely it is drawn next: the fewer, the sooner.
 
              batch ─► rows of equal lineage ─► draw among what can be done next ─► draw …
 

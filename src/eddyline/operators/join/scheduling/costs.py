@@ -1,8 +1,9 @@
 """What serving a window costs, as measured: the sizes that MQT compares, and how much work is worth a hand-out.
 
-Answer   `windows` are the costs of serving each window after the ones before it, added up: its strip has to be looked
-         at, and its results handed out. `again` is what it costs to take a row up that was left: a schedule that goes
-         back and forth pays it each time. `need` says how many rows a unit of work should take.
+Answer   `windows` are the costs of serving each window after the ones before it, added up: its strip has to be
+         probed, and its results handed out.
+         `again` is what it costs to take a row up that was left: a schedule that goes
+         back and forth pays it each time. `need` gives the number of rows that a unit of work should take.
 
              seconds of a unit  =  windows x handout  +  rows x again  +  rows x (looking + handing out) of each of its
              windows
@@ -134,7 +135,7 @@ class WindowCosts:
         """Per first window and end of a unit, how many rows it should take in an epoch of one row."""
         before = np.concatenate([[0.0], np.cumsum(per_row)])
         seconds = np.maximum(before[None, :] - before[:-1, None] + self.again, _LEAST_SECONDS)
-        # Beginning to look costs about as much as another hand-out.
+        # Beginning to probe costs about as much as another hand-out.
         prices = self.handout * np.maximum(np.arange(1, len(before) + 1)[None, :] - np.arange(len(per_row))[:, None], 0)
         served = np.concatenate([[0], np.cumsum(self.queries)])
         here, after = np.maximum(served[None, :] - served[:-1, None], 1), served[-1] - served[None, :]

@@ -46,8 +46,8 @@ class SchedulingQueues:
 
     def units(self, bounds: Ints, need: npt.NDArray[np.float64]) -> Iterator[ScheduledWork]:
         """The work in the order of the priorities: a batch goes on as long as it is its turn anyway. The batches behind
-        it that go the same way next come along until there are `need[low, high]` rows. `bounds` says where the rows of
-        each batch begin."""
+        it that go the same way next come along until there are `need[low, high]` rows. `bounds` are the places where
+        the rows of each batch begin."""
         while True:
             unit = ScheduledWork(*next_unit(self.done, self.scheduler.priority, self.scheduler.onward, bounds, need))
             if unit.low < 0:

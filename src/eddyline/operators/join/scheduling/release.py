@@ -7,7 +7,8 @@ Answer   `run` gives the same combinations as the node alone, in portions. A por
              batch 1   strip 1 ─► level 1      strip 2 ─► level 2          the scheduler chooses the next
              batch 2            strip 1 ─► level 1      strip 2 ─► level 2    (batch, strip)
 
-State    Within one step: where each new row stands, and what it has found so far (the output buffer). Between steps
+State    Within one step: the place of each new row in its chain or scan, and what it has found so far (the output
+buffer). Between steps
          only what serving a window has cost, for the scheduler.
 Limits   One binary node over two streams, whose members' windows form a chain: a member that reaches further back in
          one stream does not reach less far in the other. Each stream is measured by time or by rows throughout.
@@ -204,7 +205,7 @@ class SharedSchedule(Schedule):
     def _find_and_verify(
         self, rows: _Rows, unit: ScheduledWork, held: dict[tuple[int, int], list[Combinations]]
     ) -> Ints:
-        """The same where pairs carry lineage or have to be verified: the node says what is left of them."""
+        """The same where pairs carry lineage or have to be verified: the node tests them."""
         visited = np.zeros(unit.high - unit.low, np.int64)
         for origin in rows.origins:
             part = origin.part(unit.first, unit.stop)

@@ -1,10 +1,11 @@
 """New rows of one input on their way through the strips of the other input's windows.
 
-Answer   `advance` takes some of the rows through the next windows and says what of it is new; the runs of what each row
+Answer   `advance` takes some of the rows through the next windows and gives what is new of it;
+the runs of what each row
          has found so far lie in the output buffer.
-State    Within one step: per row where it stands in its chain or scan (`Origin`), and where its run lies (`StripRuns`).
+State    Within one step: per row its place in its chain or scan (`Origin`), and where its run lies (`StripRuns`).
          The output buffer's room is kept from step to step: fresh memory would cost more to touch than to fill.
-Limits   Finds pairs by key and age; lineage, verification and residual conditions are looked at by the node.
+Limits   Finds pairs by key and age; lineage, verification and residual conditions are tested by the node.
 Reading  docs/operators/scheduling.md
 """
 
@@ -55,7 +56,7 @@ class StripRuns:
 
     @staticmethod
     def of(rows: int, windows: int) -> StripRuns:
-        """For rows that have not been through any window: nothing is said of those yet."""
+        """For rows that have not been through any window: those are not known yet."""
         return StripRuns(np.empty(rows, np.int64), np.empty((rows, windows), np.int32))
 
 
@@ -74,9 +75,9 @@ class Origin:
     age: str
     #: Per window the sizes that the partner's rows are measured by.
     sizes: Ints
-    #: The next stored row to look at.
+    #: The next stored row to visit.
     cursor: Ints
-    #: Where each row stands among those of both inputs.
+    #: The place of each row among those of both inputs.
     place: Ints
     #: Where each batch begins, and the end.
     bounds: Ints
@@ -128,16 +129,15 @@ class Origin:
         return slice(int(self.bounds[first]), int(self.bounds[stop]))
 
     def advance(self, part: slice, low: int, high: int, runs: StripRuns, buffer: OutputBuffer) -> tuple[Ints, int]:
-        """Take rows through the windows low … high-1; returns, per window, how many stored rows were looked at, and how
-        many
-        results are new."""
+        """Take rows through the windows low … high-1; returns, per window, how many stored rows were visited, and how
+        many results are new."""
         before, place = buffer.used, self.place[part]
         carried = int(runs.ends[place, low - 1].sum()) if low else 0
         visited = self._walk(part, self.sizes[low:high], place, runs, low, buffer)
         return visited, buffer.used - before - carried
 
     def fresh_pairs(self, part: slice, low: int, high: int, buffer: OutputBuffer) -> tuple[Ints, Ints, Ints]:
-        """The same, but what is found is taken out at once: (probing positions, stored ids, rows looked at per
+        """The same, but what is found is taken out at once: (probing positions, stored ids, rows visited per
         window)."""
         rows, before = part.stop - part.start, buffer.used
         runs = StripRuns.of(rows, high - low)

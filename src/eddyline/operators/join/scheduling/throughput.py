@@ -2,7 +2,7 @@
 
 Answer   `max_throughput(windows, queries)[i, j]` is the best of (queries served by going from window i to window k) /
          (size of that stretch), for i < k <= j: MaxQT of a row that has finished window i behind one that has finished
-         window j. Window 0 has size 0; column N also stands for "no row is ahead".
+         window j. Window 0 has size 0; column N is also for "no row is ahead".
 State    None. The matrix changes only when a query comes or goes.
 
              windows 2, 3, 6, a query each     j = 1     2     3

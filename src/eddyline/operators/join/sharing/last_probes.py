@@ -1,4 +1,4 @@
-"""The last probe for many queries: lineage and windows are looked at while probing, and results go straight to the
+"""The last probe for many queries: lineage and windows are tested while probing, and results go straight to the
 queries.
 
 Answer   At the point *mode*, the last probe of a root node is made as a whole where its results are collected query by
@@ -60,7 +60,7 @@ class LastProbes(JoinPolicy):
 
 
 def _written(into: Expansion, one: StreamInput, index_column: str, probe: Probe) -> tuple[int, int]:
-    """Write the shares of a probe; returns the pairs that some query wants, and the stored rows looked at."""
+    """Write the shares of a probe; returns the pairs that some query wants, and the stored rows visited."""
     rows, store, port, roll = probe.rows, one.store, one.port, into.roll
     index = store.indexes[index_column]
     width = len(roll.place_of) // 64

@@ -287,7 +287,8 @@ def _pairs(stretches: list[Met], ids: Ints, floors: Ints, partner: StreamInput) 
 
 
 def _first_probe(node: JoinNode, origin: int, step: ProbeStep) -> FirstProbe | None:
-    """What a first probe looks for, in a text that does not depend on the node; None: no other group can have it."""
+    """What a first probe searches for, as a value that does not depend on the node;
+    None: no other group can have it."""
     mine, other = node.inputs[origin], node.inputs[step.input]
     if node.loop or step.index is None or not isinstance(mine, StreamInput) or not isinstance(other, StreamInput):
         return None

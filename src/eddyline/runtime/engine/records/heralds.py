@@ -3,8 +3,8 @@
 Answer   `HeraldKind` takes rows whose `herald` column is not null for heralds; a text that is none makes the row a bad
          one. `herald` is `session.herald`.
 State    None.
-Limits   On Spark `n ROWS` needs a stream whose rows are counted: one with a herald column, or of which a statement says
-         so in advance.
+Limits   On Spark `n ROWS` needs a stream whose rows are counted: one with a herald column, or one that a statement
+         has announced heralds for.
 Reading  docs/heralds.md, docs/add-a-record.md
 """
 
@@ -80,7 +80,7 @@ class _Splitter:
 def herald(
     runner: Runner, stream: Stream, condition: str, rows: int | None, span: str | None, at: str | datetime | None
 ) -> None:
-    """Say what the next rows of a stream are like: after the newest row pushed, or after an instant."""
+    """Describe the next rows of a stream: after the newest row pushed, or after an instant."""
     if (rows is None) == (span is None):
         raise BindingProblem("a herald has one span", hint='rows=300 or span="10 minutes"')
     if not isinstance(condition, str):

@@ -1,7 +1,7 @@
-"""The kinds of records, and what a kind says of its own.
+"""The kinds of records, and what each kind defines.
 
 Answer   `kinds()` gives the registered kinds by name: a new kind is a subclass of `RecordKind` and one line in `KINDS`.
-         `Splitting` finds the records in decoded rows; both runtimes ask it before rows reach a pipeline.
+         `Splitting` finds the records in decoded rows; both runtimes call it before rows reach a pipeline.
 State    None: a kind has no state. What is kept per stream is in its checkers.
 Limits   Tests add kinds through the environment variable EDDYLINE_RECORD_KINDS (module:function, separated by commas).
 Reading  docs/add-a-record.md
@@ -39,7 +39,7 @@ class Split:
 
     #: Mask of the data rows; None: all are.
     kept: Flags | None = None
-    #: `number` counts the rows that are kept: a record stands before the row with its number.
+    #: `number` counts the rows that are kept: a record comes before the row with its number.
     records: list[Records] = field(default_factory=list)
     #: Rows that cannot be understood, as `bad_rows` makes them; they are not among those that are kept.
     bad: pa.Table | None = None
@@ -50,20 +50,20 @@ Splitter = Callable[[pa.Table], Split]
 
 
 class RecordKind:
-    """One kind of records. A subclass says what is different from this."""
+    """One kind of records. A subclass overrides what is different."""
 
     name: str
-    #: A record whose place has passed when it comes: whether it is ignored; otherwise it stands at the frontier.
+    #: A record whose place has passed when it comes: whether it is ignored; otherwise its place is the frontier.
     ignored_below = False
     #: Whether units get these records in slices.
     for_units = False
 
     def concerns(self, stream: Stream) -> bool:
-        """Whether the declaration of a stream says that records of the kind speak of it."""
+        """Whether the declaration of a stream allows records of the kind about it."""
         return False
 
     def follows(self, stream: Stream, streams: Mapping[str, Stream]) -> frozenset[str]:
-        """The streams whose rows say something of this one: whatever reads it waits for them too."""
+        """The streams whose rows carry records about this one: whatever reads it waits for them too."""
         return frozenset()
 
     def splitter(self, stream: Stream, streams: Mapping[str, Stream]) -> Splitter | None:
@@ -71,11 +71,11 @@ class RecordKind:
         return None
 
     def checker(self, stream: Stream, streams: Mapping[str, Stream]) -> Checker | None:
-        """What judges the rows of a stream that records of the kind may speak of."""
+        """The checker of the rows of a stream that records of the kind may be about."""
         return None
 
     def heartbeats(self, records: Records) -> Ints | None:
-        """Per record the instant up to which no row comes any more; None: the records say nothing of that."""
+        """Per record the instant up to which no row comes any more; None: the records promise nothing of that."""
         return None
 
     def after_place(self, records: Records, stream: Stream) -> Records | None:
@@ -93,7 +93,7 @@ class RecordKind:
         return False
 
 
-#: In the order in which their checkers are asked.
+#: In the order in which their checkers are called.
 KINDS: tuple[str, ...] = (
     "eddyline.runtime.engine.records.punctuations:PunctuationKind",
     "eddyline.runtime.engine.records.heralds:HeraldKind",
@@ -116,7 +116,7 @@ def _kinds(names: tuple[str, ...]) -> Mapping[str, RecordKind]:
 
 
 def kinds() -> Mapping[str, RecordKind]:
-    """The kinds by name, in the order in which their checkers are asked."""
+    """The kinds by name, in the order in which their checkers are called."""
     further = tuple(name for name in os.environ.get(ALLOWED, "").split(",") if name)
     return _kinds(KINDS + further)
 
@@ -142,7 +142,7 @@ class Splitting:
     def __init__(self, streams: Iterable[Stream]) -> None:
         self._streams = {stream.name: stream for stream in streams}
         self._splitters: dict[str, list[Splitter]] = {}
-        #: Streams in whose rows no record is looked for, of those that were prepared.
+        #: Streams whose rows contain no record, of those that were prepared.
         self.plain: set[str] = set()
 
     def prepare(self, stream: Stream) -> None:
@@ -229,7 +229,7 @@ def _spread(records: Records, kept: Ints) -> Records:
 
 
 def among_rows(records: Records) -> Flags:
-    """Which records stand between rows of their source: the others stand before or after all rows of their time."""
+    """Which records are between rows of their source: the others come before or after all rows of their time."""
     found: Flags = (records.number != BEFORE_ALL) & (records.number != AFTER_ALL)
     return found
 

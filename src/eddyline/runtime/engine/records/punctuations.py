@@ -1,4 +1,4 @@
-"""Punctuations as records: how they are found in rows, and what they say of their stream.
+"""Punctuations as records: how they are found in rows, and what they promise of their stream.
 
 Answer   `PunctuationKind` finds punctuations in the rows of a stream: rows that its `punctuation` column marks, the
          `key` of every row, and what CREATE PUNCTUATION derives for another stream.
@@ -180,7 +180,8 @@ class _Splitter:
 
 
 def _derived(derived: DerivedPunctuation, source: Stream, target: Stream, rows: pa.Table, ts: Ints) -> Records:
-    """What CREATE PUNCTUATION says after every row: at its place, or at the end of AT where that is not before the time
+    """The punctuation of CREATE PUNCTUATION after every row:
+    at its place, or at the end of AT where that is not before the time
     of the row."""
     body = rows.select(list(derived.source_columns)).rename_columns(list(derived.columns))
     present = _present(body)

@@ -1,6 +1,6 @@
 """Records among the rows of a timeline: which rank each record has.
 
-Answer   A record's rank is that of the first row that stands after it: rows with this rank or a greater one come after
+Answer   A record's rank is that of the first row after it: rows with this rank or a greater one come after
          the record, in this epoch and in later ones.
 State    None.
 Limits   The total order is (time, place of the stream in the catalog, place in the stream), as for rows.
@@ -22,7 +22,7 @@ from eddyline.state.columns import Ints
 
 @dataclass(frozen=True, slots=True)
 class RankedRecords:
-    """Records of one kind in order of place; the rows of the timeline with `ranks[i]` and above stand after record
+    """Records of one kind in order of place; the rows of the timeline with `ranks[i]` and above come after record
     i."""
 
     records: Records
@@ -56,7 +56,7 @@ def ranked_records(
 
 
 def _own(stream: Stream, rows: Released, records: Records) -> Ints:
-    """How many of the stream's released rows stand before each record, wherever they are."""
+    """How many of the stream's released rows come before each record, on whichever shard they are."""
     if rows.numbers is not None:
         return rows_before(records, rows.times, rows.numbers)
     sequence = None if stream.sequence is None else rows.table.column(stream.sequence)

@@ -76,7 +76,7 @@ class AggregateQuery(LeavingQuery):
         self.columns = frozenset().union(*(columns_of(e) for e, _ in (*self.keys, *self.arguments)))
         for ref, name in self.columns:
             self.bases[ref].stream.need_column(name)
-        #: Whether aggregates ask for the places of rows.
+        #: Whether aggregates need the places of rows.
         self.in_order = any(f.aggregate.function in IN_ORDER for f in self.aggregation.layout.families)
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
         self.parts = given.parts
@@ -181,7 +181,7 @@ class AggregateQuery(LeavingQuery):
         if not self.roots.is_due(self.group):
             return None
         codes, values = self.aggregation.open_groups()
-        # A group that was open at the last look ends after it, whatever was promised before.
+        # A group that was open at the last check ends after it, whatever was promised before.
         until = np.maximum(self.roots.alive(values, len(codes), released), ended)
         chosen = np.flatnonzero(until < frontier)
         chosen = chosen[np.argsort(until[chosen], kind="stable")]

@@ -1,7 +1,7 @@
 """What every registered query has, whatever its kind: its text, its unit, its place in the unit and its start.
 
-Limits   Results, stop and schema are the kinds' own: some keep them here, others ask the operator that serves many
-         queries.
+Limits   Results, stop and schema are the kinds' own: some keep them here, others take them from the operator that
+         serves many queries.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RegisteredBase:
 
 
 class StoppedQuery(RegisteredBase):
-    """A query that an operator answers together with others: the operator is told the instant at which it stops."""
+    """A query that an operator answers together with others: the operator takes the instant at which it stops."""
 
     _stop: int | None = None
 

@@ -4,7 +4,7 @@ Answer   `Crowd.see` counts the results of each newest row of a query, whatever 
          more than `most_results` is named in a warning when its slice is done: with query, stream, the values of the
          row's join keys, and the count.
 State    Of the newest row at hand: its place and its results so far.
-Limits   Once per query and process. A piece that is shorter than the limit costs one look at its end.
+Limits   Once per query and process. A piece that is shorter than the limit costs one search at its end.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Crowd:
             self._crowds.append(self)
 
     def told(self, whose: str) -> str:
-        """The warning, which names the query as its user does; the query says nothing more."""
+        """The warning, which names the query as its user does; the query is not warned of again."""
         assert self._found is not None
         (stamp, count), self._is_told, self._found = self._found, True, None
         position = stamp & _POSITION

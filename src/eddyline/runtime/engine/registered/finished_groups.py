@@ -1,10 +1,11 @@
-"""Groups that no result to come can change: an aggregate that tells changes forgets them, and their last value stands.
+"""Groups that no result to come can change: an aggregate with EMIT ON CHANGE forgets them, and their last value
+stays.
 
 Answer   `FinishedGroups.forget` is called after the changes of an epoch have been emitted: groups that punctuations
          have closed leave.
-State    How many punctuations had taken effect at the last look, and how many groups it left.
-Limits   Groups without windows, under EMIT ON CHANGE. A look costs about as much as there are groups and stored rows:
-         it is taken when there are half as many groups again as the last look left, and punctuations have come.
+State    How many punctuations had taken effect at the last sweep, and how many groups it left.
+Limits   Groups without windows, under EMIT ON CHANGE. A sweep costs about as much as there are groups and stored
+         rows. It runs when there are half as many groups again as the last one left, and punctuations have come.
 Reading  docs/punctuations.md
 """
 
@@ -26,7 +27,7 @@ class FinishedGroups:
     def __init__(
         self, group: JoinGroup, closings: Closings, keys: tuple[Expression, ...], aggregation: Aggregation, least: int
     ) -> None:
-        """`least` is the number of groups below which there is no look."""
+        """`least` is the number of groups below which there is no sweep."""
         self.group = group
         self.closings = closings
         self.keys = keys

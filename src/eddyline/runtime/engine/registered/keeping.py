@@ -244,11 +244,11 @@ class Partners:
             for key_name in link.keys
         }
         self.columns = sorted({str(name) for e, _ in self.keys.values() for _, name in columns_of(e)})
-        #: How many of the oldest rows were looked at.
+        #: How many of the oldest rows have been tested.
         self.seen = 0
 
     def is_due(self, rows: int) -> bool:
-        """Whether there are rows or punctuations that were not looked at."""
+        """Whether there are rows or punctuations that have not been tested."""
         closed = self.closings.closed.get(self.source)
         return bool(self.links) and (rows > self.seen or (closed is not None and bool(closed.fresh)))
 

@@ -1,7 +1,7 @@
 """Registered queries whose combinations count until they leave their windows.
 
-Answer   `leaving` says when combinations leave, `limits` what has left at an instant, `due` at which of several
-         instants each leaves.
+Answer   `leaving` gives the ends of combinations, `limits` what has left at an instant, `due` the one of several
+         instants at which each leaves.
 State    None beside that of a registered query.
 """
 

@@ -42,7 +42,7 @@ Released = Callable[[str], tuple[int, Ints]]
 
 
 def linger(group: JoinGroup, frontier: int, released: Released) -> None:
-    """Rows that leave their windows before the next look are kept until then: they say when values and groups end."""
+    """Keep rows that leave their windows in this epoch until the next one: values and groups end with them."""
     for base in group.bases.values():
         if not base.stream.is_table:
             before, times = released(base.port.source)
@@ -51,7 +51,7 @@ def linger(group: JoinGroup, frontier: int, released: Released) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a query with a join group stands for: the query as it was bound and lowered, and its place."""
+    """What makes a registered query over a join group: the query as it was bound and lowered, and its place."""
 
     query: BoundQuery
     lowered: Lowered
@@ -79,7 +79,7 @@ class RegisteredQuery(RegisteredBase):
     takes_parts = True
     #: Whether it may advance to an instant in the middle of an epoch, when it has got all combinations before it.
     advances_within = False
-    #: The references whose rows it looks at in combinations; None: all.
+    #: The references whose rows it reads in combinations; None: all.
     reads: frozenset[int] | None = None
 
     def __init__(self, given: Registration) -> None:
@@ -93,15 +93,15 @@ class RegisteredQuery(RegisteredBase):
         self.results = 0
         self.rows_in = 0
         self.bases: dict[Ref, StreamInput] = dict(given.group.bases.items())
-        #: Tells which values of its outputs are finished; None: nothing asks.
+        #: Finds which values of its outputs are finished; None: it announces none.
         self.propagation: Propagation | None = None
-        #: Called with each slice before its combinations come; None: the query looks at combinations alone.
+        #: Called with each slice before its combinations come; None: the query reads combinations alone.
         self.watch: Callable[[Slice], None] | None = None
         #: Called with results as they are released; for response times.
         self.note: Callable[[Sequence[str], Combinations], None] | None = None
         #: Watches for rows that make very many results.
         self.crowd = Crowd(given.lowered, given.group.bases, given.query.settings.most_results, given.crowds)
-        #: Adds to results where their newest rows stand; None: one pipeline has all rows, and the order says it.
+        #: Adds to results the places of their newest rows; None: one pipeline has all rows, and results are in order.
         self.places: NewestPlaces | None = None
 
     @property
@@ -159,8 +159,8 @@ class RegisteredQuery(RegisteredBase):
         return self.propagation.announce(end.frontier, end.came, self.stop)
 
     def snapshot(self) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
-        """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has only what it tells of
-        values."""
+        """What cannot be recomputed from live rows: a JSON value, and named blocks. A select has only the values that
+        it has announced."""
         return (None, {}) if self.propagation is None else self.propagation.snapshot()
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:

@@ -1,7 +1,7 @@
 """Registered queries that answer with the first rows of partitions: of combinations, or of groups.
 
 Answer   `RankedQuery` ranks the live combinations of a join; `RankedAggregate` ranks the groups of an aggregate, whose
-         changes it takes. Both emit as EMIT says: what has changed since the last instant, or a partition once its
+         changes it takes. Both emit by EMIT: what has changed since the last instant, or a partition once its
          window is over.
 State    The ranked rows; for EVERY also combinations that are newer than the last instant.
 Limits   Nothing is emitted at or before the query's start, or after its stop.
@@ -48,7 +48,7 @@ def _spec(
     fields = [(o.name, o.type.arrow) for o in lowered.outputs] + [("_op", STRING.arrow), ("_ts", TIMESTAMP.arrow)]
     places = {}
     if closing and (window := lowered.query.group_window) is not None:
-        # Where the window stands among the grouping expressions decides when it is over.
+        # The place of the window among the grouping expressions decides when it is over.
         places = {lowered.group_by[at]: at for at in (window.start, window.end) if at is not None}
     found = (
         [(at, bucket_of(places.get(e, -1), e, lowered, times)) for at, e in enumerate(ranking.partition)]

@@ -1,2 +1,1 @@
-"""The kinds of queries that there are, one file per kind: how a query of the kind stands in its unit, and what the unit
-does."""
+"""The kinds of queries that there are, one file per kind: how queries of the kind are registered, and how they run."""

@@ -3,7 +3,7 @@
 Answer   A stream that is idle or has ended holds its requests back no longer, while the template, which reads it alone,
          waits for its horizon. The rows in between belong to the answers: `parts` gives what they add, `fewer` the
          requests that are left for the template's own rows.
-State    These rows, until the template reaches them: none while the stream speaks.
+State    These rows, until the template reaches them: none while the stream brings rows.
 Limits   Rows that come later and are late for the requests count for them once the template has stored them.
 """
 

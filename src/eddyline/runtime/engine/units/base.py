@@ -1,6 +1,6 @@
 """Kinds of queries, and what their units do alike.
 
-Answer   `QueryKind` says which bound queries it serves and puts each of them into a unit. The pipeline calls it when
+Answer   `QueryKind` decides which bound queries it serves and puts each of them into a unit. The pipeline calls it when
          streams, tables and queries come and go; without a method of its own a kind does nothing then. `UnitBase`
          serves units that keep no rows of their own and do nothing while nothing comes in.
 State    A kind has its units.
@@ -109,7 +109,7 @@ class QueryKind(ABC, Generic[U]):
     # -- called for snapshots
 
     def before_restore(self, saved: Mapping[str, Mapping[str, Any]]) -> None:
-        """Queries of a snapshot are about to be added; `saved` has what the snapshot says of each."""
+        """Queries of a snapshot are about to be added; `saved` has the entry of each in the snapshot."""
 
     def after_restore(self) -> None:
         """The queries of the snapshot have been added, and new ones may come."""

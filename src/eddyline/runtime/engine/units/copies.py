@@ -191,7 +191,7 @@ def _has_table(query: BoundQuery) -> bool:
 
 
 def _plain(query: BoundQuery) -> BoundQuery:
-    """What a query asks, whatever it is called and whatever becomes of its results."""
+    """The query without its name and without what becomes of its results."""
     return replace(query, name="", text="", feeds=None, makers=())
 
 

@@ -77,7 +77,7 @@ class FilterUnit(UnitBase):
         self.kind = kind
         self.pipeline = pipeline = kind.pipeline
         self.name = f"filters of {key}"
-        #: Its name in the kind: those that use no zones stand apart.
+        #: Its name in the kind: filters that use no zones have a unit of their own.
         self.key = key
         self.stream = stream
         self.streams = frozenset([stream])
@@ -144,8 +144,8 @@ class FilterKind(QueryKind[FilterUnit]):
     in_bundles = True
 
     def serves(self, query: BoundQuery, start: int) -> bool:
-        # Results that make a derived stream are not bundled with those of others, nor are those that tell which values
-        # are finished.
+        # Results that make a derived stream are not bundled with those of others, nor are those that announce
+        # finished values.
         alone = query.settings.share == "off" or query.feeds is not None or query.settings.propagate != "off"
         alone = alone or query.ranking is not None or bool(query.followed)
         return len(query.references) == 1 and not query.is_aggregate and not alone

@@ -3,7 +3,7 @@
 Answer   `JoinUnit.take` runs the group's tree over the new rows of a slice and hands each query its combinations;
          `advance` lets aggregates emit what the end of an epoch brings about.
 State    The join group with its intermediate stores, and the queries, of which aggregates keep groups.
-Limits   Rows lie in the streams' stores: the slice says which ids are new.
+Limits   Rows lie in the streams' stores: the slice has the ids of new rows.
 Reading  docs/operators/join.md
 """
 
@@ -321,7 +321,7 @@ class JoinKind(QueryKind[JoinUnit]):
 
     def _homes(self, lowered: Lowered) -> Homes:
         """Which values of columns, by reference, have all their results here; the routes may change while the query
-        stands."""
+        is registered."""
 
         def homes(columns: Collection[tuple[int, str]]) -> Callable[[pa.Array], npt.NDArray[np.bool_]] | bool:
             named = {(lowered.aliases[position], column) for position, column in columns}

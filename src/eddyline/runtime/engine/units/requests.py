@@ -1,4 +1,4 @@
-"""Streams of requests: each row asks a template, at its own event time.
+"""Streams of requests: each row is a request to a template, at its own event time.
 
 Answer   `RequestsUnit.advance` answers the requests that the epoch brought: all rows of the template's stream up to
          their instants are in the store then. Results come in the order of the requests. Where other shards have

@@ -169,7 +169,7 @@ class TemplateUnit(UnitBase):
         self.registered.port.behind = min((*self.readers.values(), *self.waiting.values()), default=None)
 
     def oldest(self, window: Range | Rows) -> int | None:
-        """The oldest instant that can still be asked for with a window; None: every instant."""
+        """The oldest instant that can still be requested with a window; None: every instant."""
         if self.frontier is None:
             return None
         # Rows are kept for the whole window of the template: a shorter one of the same instant reaches less far back.
@@ -198,7 +198,7 @@ class TemplateUnit(UnitBase):
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         saved: dict[str, Any] = dict(states[self.query.name])  # type: ignore[call-overload]
         self.frontier = saved["frontier"]
-        # Checkpoints of earlier versions do not say how long rows were kept.
+        # Checkpoints of earlier versions do not have how long rows were kept.
         self.kept_from = saved.get("kept_from")
         history = saved.get("history", self.template.history)
         if self.frontier is not None and history < self.template.history:
