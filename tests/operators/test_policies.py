@@ -16,6 +16,7 @@ from eddyline.operators.join.group import JoinConfig, JoinGroup
 from eddyline.operators.join.node import JoinNode
 from eddyline.operators.join.policy import JoinPolicy
 from eddyline.operators.join.probing.modes import EVALUATE, SKIP, Grid, Modes, Probe
+from eddyline.operators.join.punctuations.policy import Punctuations
 from eddyline.operators.join.registry import ALLOWED
 from eddyline.operators.join.sharing.last_probes import LastProbes
 from eddyline.operators.join.sharing.shared_probes import ShareFirstProbes
@@ -242,3 +243,29 @@ def test_groups_that_cease_to_share_their_first_probes_poll_for_them_no_longer()
         session.step()
         [group] = session.pipeline.groups.values()
         assert not polled(group, ShareFirstProbes)
+
+
+def test_a_group_polls_the_policy_of_promises_from_the_first_promise_on() -> None:
+    with Session(Settings()) as session:
+        for name in "ab":
+            session.execute(f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        session.query("q", BESIDE["q"])
+        [group] = session.pipeline.groups.values()
+        closings = group.policy(Punctuations).closings  # type: ignore[union-attr]
+        assert not polled(group, Punctuations) and all(base.port.refuses is None for base in group.bases.values())
+        # A group that goes waits for no promise any more.
+        session.query("r", BESIDE["r"])
+        assert len(closings.on_first) == 2
+        session.drop("r")
+        session.step()
+        assert len(closings.on_first) == 1
+        session.push("a", [(1, 2, 1_000_000)])
+        session.punctuate("b", "k = 1")
+        session.push("a", [(1, 3, 2_000_000)])
+        session.push("b", [(2, 3, 3_000_000)])
+        session.step()
+        assert polled(group, Punctuations) and all(base.port.refuses is not None for base in group.bases.values())
+        assert group._ending_epochs and not closings.on_first
+        # Queries that come later find a promise.
+        session.query("s", BESIDE["r"])
+        assert all(polled(group, Punctuations) for group in session.pipeline.groups.values())
