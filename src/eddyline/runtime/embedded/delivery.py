@@ -143,7 +143,8 @@ class Delivery(QuerySinks):
             shared.open_again()
 
     def all_sinks(self) -> list[Sink | AllSink]:
-        return [*(sink for sinks in self.sinks.values() for sink in sinks), *self.shared.values()]
+        # Copied first: another thread may add a sink.
+        return [*(sink for sinks in list(self.sinks.values()) for sink in sinks), *self.shared.values()]
 
 
 @contextmanager

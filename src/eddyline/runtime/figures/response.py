@@ -199,6 +199,9 @@ class Responses:
     def arrived(self, stream: str, upto: int) -> None:
         """The rows of a stream with numbers below `upto` have arrived, those that had not before, with this epoch."""
         came = self._came.setdefault(stream, [])
+        if came and upto < came[-1][0]:
+            # Another stream of that name: its rows are counted from 0.
+            came.clear()
         if upto > (came[-1][0] if came else 0):
             came.append((upto, self._epoch_began))
             if len(came) > 1:

@@ -79,7 +79,7 @@ class ZoneSkipping(JoinPolicy):
         self.passes = True
         self.tuning = tuning
         #: By node, the input that is probed, and the references of the probing rows.
-        self._steps: dict[tuple[str, int, frozenset[int]], StepZones | None] = {}
+        self._steps: dict[tuple[str, int, tuple[int, ...]], StepZones | None] = {}
         #: By node: the conditions of all its steps are the same.
         self._systems: dict[str, Contradictions] = {}
         self._epoch = 0
@@ -91,19 +91,19 @@ class ZoneSkipping(JoinPolicy):
             self._systems.clear()
             for node, _ in group.nodes if self.passes else ():
                 for origin, one in enumerate(node.inputs):
-                    covered = frozenset(one.references)
+                    covered = one.references
                     for step in () if node.is_static(origin) else node.steps(origin, node.orders[origin]):
                         if step.input < len(node.inputs):
                             self._steps[node.name, step.input, covered] = self._of_step(node, step, covered)
-                            covered |= frozenset(node.inputs[step.input].references)
+                            covered += node.inputs[step.input].references
 
     def slice_ended(self, group: JoinGroup, frontier: int) -> None:
         self._epoch += 1
 
     def mode(self, node: JoinNode, probe: Probe) -> Modes | None:
-        key = (node.name, probe.step.input, frozenset(probe.rows.ids))
+        key = (node.name, probe.step.input, tuple(probe.rows.ids))
         if key not in self._steps:
-            # The orders of a node that are drawn are not known before.
+            # Orders that are drawn, and those of references within combinations, are not known before.
             self._steps[key] = self._of_step(node, probe.step, key[2])
         step, one = self._steps[key], node.inputs[probe.step.input]
         if step is None or not one.store.live or not step.worth.is_worth(self._epoch):
@@ -130,7 +130,7 @@ class ZoneSkipping(JoinPolicy):
 
     # -- a step, once
 
-    def _of_step(self, node: JoinNode, step: ProbeStep, covered: frozenset[int]) -> StepZones | None:
+    def _of_step(self, node: JoinNode, step: ProbeStep, covered: tuple[int, ...]) -> StepZones | None:
         """What zones can decide of a step, for rows that have these references; None: nothing."""
         one = node.inputs[step.input]
         equalities = [e.condition for e in node.equalities if {e.left, e.right} <= set(node.references)]
