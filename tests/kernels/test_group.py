@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from eddyline.kernels.groups import group, heaps, sums
+from eddyline.kernels.groups import group, heaps, members, sums
 from eddyline.kernels.hashing import hash_strings
 
 ALL = np.empty(0, np.bool_)
@@ -43,6 +43,30 @@ def test_codes_of_rows_come_and_go_as_in_a_dict() -> None:
         group.remove(heads, following, keys, free, free_count, np.array([known.pop(row) for row in gone], np.int64))
         asked = np.array([(a, b) for a in range(5) for b in range(8)], np.int64)
         assert group.find(heads, following, keys, asked).tolist() == [known.get((a, b), -1) for a, b in asked.tolist()]
+
+
+def test_members_of_groups_come_and_go_as_in_sets() -> None:
+    rng = Random(2)
+    firsts, after, before, group_of = (np.zeros(size, np.int64) for size in (7, 40, 40, 40))
+    known: dict[int, set[int]] = {at: set() for at in range(7)}
+    for _ in range(200):
+        free = [slot for slot in range(40) if not any(slot in held for held in known.values())]
+        slots = np.array(rng.sample(free, rng.randrange(len(free) + 1)), np.int64)
+        group_of[slots] = [rng.randrange(7) for _ in slots]
+        members.link(firsts, after, before, group_of[slots], slots)
+        for slot in slots.tolist():
+            known[int(group_of[slot])].add(slot)
+        held = sorted(slot for some in known.values() for slot in some)
+        gone = rng.sample(held, rng.randrange(len(held) + 1))
+        members.unlink(firsts, after, before, group_of, np.array(gone, np.int64))
+        for slot in gone:
+            known[int(group_of[slot])].remove(slot)
+        asked = rng.sample(range(7), rng.randrange(8))
+        found = members.members(firsts, after, np.array(asked, np.int64)).tolist()
+        for one in asked:
+            mine, found = found[: len(known[one])], found[len(known[one]) :]
+            assert sorted(mine) == sorted(known[one])
+        assert not found
 
 
 def test_a_full_dictionary_says_how_far_it_came() -> None:

@@ -8,9 +8,10 @@ Answer   `add` takes rows as encoded values, with their partition. `leave` notes
 
              rows ─► codes of partitions ─► order within touched partitions ─► first n ─► compared with the last answer
 
-State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition.
-         The number of each row in the last answer.
-Limits   A touched partition is sorted whole. Rows of equal order are ranked by their serial numbers.
+State    All live rows, or, where none leaves before its partition does (`pruned`), the first ones of each partition,
+         with a chain of rows per partition. The number of each row in the last answer.
+Limits   A touched partition is sorted whole; the others are not visited. Rows of equal order are ranked by their serial
+         numbers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import BIGINT, DataType
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, grown, is_text
-from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched, mask_of
+from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.expiry import Limit
+from eddyline.operators.ranking.partition_rows import PartitionRows
 from eddyline.state.columns import Ints
 from eddyline.state.runs import run_begins
 
@@ -76,6 +78,8 @@ class RankedRows:
         self.partitions = Dictionary(len(spec.partition) + 1)
         #: The last column is the serial number.
         self.rows = Contributions(len(spec.kinds) + 1, spec.queues, spec.named)
+        #: The slots of each partition.
+        self.members = PartitionRows()
         #: By slot, the number of the row in the last answer; 0: it was not in it.
         self.number: Ints = np.zeros(0, np.int64)
         #: By slot, a number that the caller gives to the row.
@@ -88,16 +92,18 @@ class RankedRows:
         """The slots of the rows."""
         codes = self.partitions.codes(rows.groups)
         slots = self.rows.add(codes, [*rows.encoded, rows.serial], [*rows.valid, ALL], rows.leaving)
-        self.reserve()
+        self.enter(slots)
         self.number[slots], self.owner[slots] = 0, owners
         self.touched.note(codes, self.partitions.capacity)
         if self.buckets is not None:
             self.buckets.enter(codes, self.partitions.keys, rows.clock)
         return slots
 
-    def reserve(self) -> None:
-        """Room for all slots."""
+    def enter(self, slots: Ints) -> None:
+        """Rows that have been added belong to their partitions, and there is room for what is known of them."""
         self.number, self.owner = grown(self.number, self.rows.capacity), grown(self.owner, self.rows.capacity)
+        self.members.reserve(self.partitions.capacity, self.rows.capacity)
+        self.members.add(self.rows.codes[slots], slots)
 
     def leave(self, slots: Ints) -> None:
         """Rows that leave with the next changes."""
@@ -138,12 +144,6 @@ class RankedRows:
         place[order] = np.arange(len(ids))
         return place[where.reshape(-1)]
 
-    def _in(self, codes: Ints) -> Ints:
-        """The live slots of partitions."""
-        wanted = mask_of(codes, self.partitions.capacity)
-        live = self.rows.live()
-        return live[wanted[self.rows.codes[live]]]
-
     # -- changes
 
     def changes(self, now: int) -> pa.Table | None:
@@ -153,7 +153,7 @@ class RankedRows:
         self._gone = []
         if not len(codes):
             return None
-        slots = self._in(codes)
+        slots = self.members.of(codes)
         slots, numbers = self.ranked(slots[~np.isin(slots, gone)] if len(gone) else slots)
         numbers = np.where(numbers <= self.spec.most, numbers, 0)
         before = self.number[slots]
@@ -222,13 +222,16 @@ class RankedRows:
         """Rows are gone; of the partitions those that are empty now are forgotten."""
         if len(slots):
             self.number[slots] = 0
-            self.rows.drop(slots)
-        live = mask_of(self.rows.codes[self.rows.live()], self.partitions.capacity)
-        empty = codes[~live[codes]]
+            self._remove(slots)
+        empty = codes[self.members.is_without(codes)]
         if self.buckets is not None:
             # A partition that is in the queue of buckets is released when it leaves that queue.
             empty = empty[~self.buckets.open[empty]]
         self.partitions.release(empty)
+
+    def _remove(self, slots: Ints) -> None:
+        self.members.remove(self.rows.codes, slots)
+        self.rows.drop(slots)
 
     # -- partitions that are over
 
@@ -236,8 +239,8 @@ class RankedRows:
         """Keep only the first rows of the partitions with new rows."""
         codes = self.touched.take()
         if self.spec.pruned and len(codes):
-            slots, numbers = self.ranked(self._in(codes))
-            self.rows.drop(slots[numbers > self.spec.most])
+            slots, numbers = self.ranked(self.members.of(codes))
+            self._remove(slots[numbers > self.spec.most])
 
     def closed(self, frontier: int, stop: int | None) -> pa.Table | None:
         """The first rows of the partitions whose bucket lies below the frontier, in order; they are forgotten."""
@@ -245,10 +248,9 @@ class RankedRows:
         codes, due = self.buckets.closed(frontier)
         if not len(codes):
             return None
-        when = np.zeros(self.partitions.capacity, np.int64)
-        when[codes] = due - 1
-        slots, numbers = self.ranked(self._in(codes))
-        stamps = when[self.rows.codes[slots]]
+        slots, numbers = self.ranked(self.members.of(codes))
+        order = np.argsort(codes)
+        stamps = (due - 1)[order[np.searchsorted(codes[order], self.rows.codes[slots])]]
         chosen = numbers <= self.spec.most
         if stop is not None:
             chosen &= stamps <= stop
@@ -267,7 +269,7 @@ class RankedRows:
         if self.buckets is None:
             return _NONE
         codes, _ = self.buckets.closed(now + 1)
-        slots = self._in(codes) if len(codes) else _NONE
+        slots = self.members.of(codes) if len(codes) else _NONE
         if len(codes):
             self.drop(slots, codes)
         return slots

@@ -40,6 +40,7 @@ def load_state(ranked: RankedRows, read: Callable[[str], pa.Table]) -> list[Arri
     tables.restore_bytes(ranked.encoder, read("bytes"))
     partitions = tables.arrays_of(read("partitions"))
     ranked.partitions.restore(partitions["code"], partitions["key"])
+    ranked.enter(np.empty(0, np.int64))
     if ranked.buckets is not None:
         opened = partitions["code"][partitions["open"].astype(np.bool_)]
         ranked.buckets.enter(opened, ranked.partitions.keys, opened)
@@ -65,6 +66,6 @@ def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, li
         arrays["code"][here], *tables.encoded_columns(arrays, here), tables.numbered(arrays, "leaving", here)
     )
     held.restore(block, slots)
-    ranked.reserve()
+    ranked.enter(slots)
     rows = order[place[here]]
     ranked.number[slots], ranked.owner[slots] = known["number"][rows], known["owner"][rows]

@@ -35,7 +35,9 @@ def grown(values: Array, size: int, fill: int = 0) -> Array:
     """The array with at least `size` rows; new ones are filled."""
     if len(values) >= size:
         return values
-    wide = np.full((max(size, 2 * len(values)), *values.shape[1:]), fill, values.dtype)
+    shape = (max(size, 2 * len(values)), *values.shape[1:])
+    # Zeros come from the system without being written: pages that no row reaches take no memory.
+    wide = np.full(shape, fill, values.dtype) if fill else np.zeros(shape, values.dtype)
     wide[: len(values)] = values
     return wide
 
