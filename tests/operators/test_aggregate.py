@@ -242,7 +242,7 @@ def test_codes_and_slots_of_the_dead_are_given_out_again() -> None:
         assert aggregation.capacity <= 2048
         assert aggregation.contributions.capacity <= 2048
         aggregation.encoder._kept = -(10**6)
-        aggregation.sweep([])
+        aggregation.sweep(list)
         assert aggregation.encoder.held <= 1100
         session.run(once=True)
         rows = [row for batch in session.queries["q"].results() for row in batch.to_pylist()]

@@ -15,7 +15,7 @@ Limits   The caller passes instants and limits: this module does not read the fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +90,8 @@ class Aggregation:
         self._having = None if layout.having is None else compile_predicate(layout.having)
         self.emitted = Emitted(len(self.computed))
         self.touched = Touched()
+        #: By group; -1 between two calls of `changes_at`, which works with it.
+        self.latest_rows: Ints = np.empty(0, np.int64)
         self.reserve()
         if self.groups is None:
             self.touched.note(np.zeros(1, np.int64), 1)
@@ -108,6 +110,7 @@ class Aggregation:
         """Room for all codes."""
         if len(self.emitted.present) < self.capacity:
             self.totals = grown(self.totals, self.capacity)
+            self.latest_rows = grown(self.latest_rows, self.capacity, -1)
             self.emitted.reserve(self.capacity)
             for kept in self.accumulators:
                 kept.reserve(self.capacity)
@@ -308,10 +311,10 @@ class Aggregation:
 
     # -- strings that are still in use
 
-    def sweep(self, waiting: Iterable[Batch], sessions: Sessions | None = None) -> None:
-        """Forget strings that are not in use, when there are many; `waiting` have not entered yet."""
+    def sweep(self, waiting: Callable[[], Iterable[Batch]], sessions: Sessions | None = None) -> None:
+        """Forget strings that are not in use, when there are many; the batches of `waiting` have not entered yet."""
         if self.encoder.is_full:
-            self.encoder.sweep(self._used_ids(waiting, sessions))
+            self.encoder.sweep(self._used_ids(waiting(), sessions))
 
     def _used_ids(self, waiting: Iterable[Batch], sessions: Sessions | None) -> Iterable[Ints]:
         key_texts = [at for at, e in enumerate(self.config.group_by) if is_text(e.type)]

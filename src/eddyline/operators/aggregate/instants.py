@@ -60,9 +60,10 @@ def changes_at(
     left_ends = np.searchsorted(left_when, instants, side="right")
     held = aggregation.contributions
     left_codes = _NONE if held is None else held.codes[leaving]
-    latest = np.full(aggregation.capacity, -1, np.int64)
-    touched = aggregation.touched.take()
-    rows = history.Instants(*history.touched_rows(touched, codes, came_ends, left_codes, left_ends, latest))
+    before, latest = aggregation.touched.take(), aggregation.latest_rows
+    rows = history.Instants(*history.touched_rows(before, codes, came_ends, left_codes, left_ends, latest))
+    touched = np.unique(rows.codes)
+    latest[touched] = -1
     coming = history.ContributionMoves(codes, codes, ALL, came_ends)
     going = history.ContributionMoves(left_codes, left_codes, ALL, left_ends)
     totals = history.follow_counts(aggregation.totals, coming, going, rows)
@@ -77,8 +78,7 @@ def changes_at(
     if held is not None:
         held.drop(leaving)
     table = _changelog(aggregation, rows, totals, kept, instants, issues)
-    last = np.flatnonzero(latest >= 0)
-    aggregation.release(last[aggregation.totals[last] == 0])
+    aggregation.release(touched[aggregation.totals[touched] == 0])
     return table
 
 

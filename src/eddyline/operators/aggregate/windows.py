@@ -23,6 +23,7 @@ from eddyline.model.query import GroupWindow
 from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
 from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.expiry import ExpiryQueue
 from eddyline.state.columns import Ints
 from eddyline.state.runs import places_within
 
@@ -59,13 +60,17 @@ class Sessions:
         self.starts: Ints = np.zeros(size, np.int64)
         self.lasts: Ints = np.zeros(size, np.int64)
         self.known = np.zeros(size, np.bool_)
+        #: Every session once, by an instant from which on it may be over.
+        self._queue = ExpiryQueue()
 
     def assign(self, batch: Batch) -> None:
         """Replace the times of the rows by the beginnings of their sessions."""
         codes = self.keys.codes(np.ascontiguousarray(batch.groups[:, self.others]))
         self._reserve()
         times = np.ascontiguousarray(batch.groups[:, self.at])
+        fresh = np.unique(codes[~self.known[codes]])
         batch.groups[:, self.at] = kernels.sessions(codes, times, self.gap, self.known, self.starts, self.lasts)
+        self._wait(fresh)
 
     def _reserve(self) -> None:
         size = self.keys.capacity
@@ -73,10 +78,15 @@ class Sessions:
 
     def forget(self, frontier: int) -> None:
         """Sessions that no row at or after the frontier can continue."""
-        live = self.keys.live()
-        over = live[self.lasts[live] + self.gap < frontier]
+        codes = self._queue.pop(frontier)
+        goes_on = self.lasts[codes] + self.gap >= frontier
+        self._wait(codes[goes_on])
+        over = codes[~goes_on]
         self.known[over] = False
         self.keys.release(over)
+
+    def _wait(self, codes: Ints) -> None:
+        self._queue.push(self.lasts[codes] + self.gap, codes)
 
     # -- snapshots
 
@@ -88,6 +98,7 @@ class Sessions:
         self.keys.restore(codes, keys)
         self._reserve()
         self.known[codes], self.starts[codes], self.lasts[codes] = True, starts, lasts
+        self._wait(codes)
 
     def used_ids(self, texts: Sequence[int]) -> list[Ints]:
         """Encoded values that sessions have of the grouping expressions in `texts`."""

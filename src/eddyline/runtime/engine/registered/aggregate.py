@@ -168,7 +168,7 @@ class AggregateQuery(LeavingQuery):
             self.sessions.forget(frontier)
         made = [table for table in found if table is not None]
         self.results += sum(len(table) for table in made)
-        self.aggregation.sweep(self.held_batches(), self.sessions)
+        self.aggregation.sweep(self.held_batches, self.sessions)
         self._version += 1
         self.seconds += perf_counter() - began
         return made

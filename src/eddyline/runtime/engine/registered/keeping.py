@@ -40,6 +40,8 @@ from eddyline.runtime.engine.unit import Slice
 from eddyline.state.blocks import Blocks, Load, held_blocks
 from eddyline.state.columns import Ints
 
+_NONE: Ints = np.empty(0, np.int64)
+
 
 class KeepingQuery(SelectQuery):
     advances = True
@@ -152,14 +154,17 @@ class KeepingQuery(SelectQuery):
     def _early(self, position: int, pending: PendingRows, frontier: int, released: Released) -> tuple[Left, Ints]:
         """Rows that leave before the oldest ones: their partners were closed, or later rows of their partition pushed
         them out."""
+        partners = self.partners.get(position)
+        is_closed = partners is not None and partners.is_due(len(pending))
+        names, times = self._pushed_out(position, frontier)
+        if not is_closed and not len(names):
+            return Left(None, _NONE, _NONE), _NONE
         due = np.full(len(pending), FOREVER)
-        if (partners := self.partners.get(position)) is not None and partners.is_due(len(pending)):
+        if partners is not None and is_closed:
             due = np.maximum(partners.closed(pending), pending.ts)
-        if position in self.pushed:
-            names, times = self.pushed[position].out(frontier - 1)
-            self.pushed[position].forget(frontier - 1)
-            at = np.minimum(np.searchsorted(names, pending.arrival), max(len(names) - 1, 0))
-            out = names[at] == pending.arrival if len(names) else np.zeros(len(pending), np.bool_)
+        if len(names):
+            at = np.minimum(np.searchsorted(names, pending.arrival), len(names) - 1)
+            out = names[at] == pending.arrival
             due[out] = np.minimum(due[out], times[at[out]])
         # A window that ends before decides.
         window = self.lowered.windows[position]
@@ -175,6 +180,15 @@ class KeepingQuery(SelectQuery):
             return Left(None, places, places), places
         left, alone = pending.remove(places)
         return left, due[alone]
+
+    def _pushed_out(self, position: int, frontier: int) -> tuple[Ints, Ints]:
+        """The rows that later rows of their partition have pushed out, by their numbers of arrival, and when."""
+        pushed = self.pushed.get(position)
+        if pushed is None:
+            return _NONE, _NONE
+        found = pushed.out(frontier - 1)
+        pushed.forget(frontier - 1)
+        return found
 
     def _certain(
         self, position: int, pending: PendingRows, frontier: int, released: Released
