@@ -141,11 +141,8 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
             hint=hint,
             position=time.position,
         )
-    # An offset may be zero or negative, and a gap zero: then rows of one instant are a session.
-    spans = [
-        _span(argument, kind, least=0 if kind == "session" else 1)
-        for argument in node.args[1 : 2 if kind == "tumble" else 3]
-    ]
+    # An offset may be zero or negative.
+    spans = [_span(argument, kind, least=1) for argument in node.args[1 : 2 if kind == "tumble" else 3]]
     offset = _offset(node.args[2], spans[0]) if kind == "tumble" and len(node.args) == 3 else 0
     if kind == "session" and sum(not e.reference.is_table for e in scope.entries) > 1:
         raise BindingProblem(
@@ -162,7 +159,7 @@ def bind_window(node: Apply, scope: Scope) -> WindowKeys:
     if kind == "session":
         last = resolve_aggregate("max", column)
         return WindowKeys(
-            GroupWindow(kind, spans[0], 0, None, None), _bucket(column, 1, 0), _later(last, spans[0] + 1), node.position
+            GroupWindow(kind, spans[0], 0, None, None), _bucket(column, 1, 0), _later(last, spans[0]), node.position
         )
     step, span = spans
     if span % step:
