@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.formats.conform import bad_schema
-from eddyline.connectors.memory import Rows
+from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
 from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
 from eddyline.language import Job, parse_body
@@ -134,7 +134,7 @@ class Session:
     >>> with Session() as session:
     ...     _ = session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
     ...     dear = session.query("dear", "SELECT item FROM bids WHERE price > 100")
-    ...     _ = session.push("bids", [{"item": 7, "price": 120.0, "ts": 1_000_000}])
+    ...     _ = session.push("bids", [{"item": 7, "price": 120.0, "ts": "2024-01-01 12:00:00"}])
     ...     session.run(once=True)
     ...     dear.table().column("item").to_pylist()
     [7]
@@ -222,11 +222,12 @@ class Session:
         idle: str | None = None,
         most_ahead: str | None = None,
         sequence: str | None = None,
+        time_unit: str | None = None,
     ) -> None:
         """Declare a stream: one whose rows are pushed, by an Arrow schema or a mapping from names to types; one read
-        from a
-        source; or, on Spark, any streaming DataFrame."""
-        found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence)
+        from a source; or, on Spark, any streaming DataFrame. With `time_unit` ("s", "ms", "us", "ns") the event time may
+        be a column of integers."""
+        found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence, time_unit)
         self.job.catalog.add(found)
         self._runner.declare(found, given)
 
@@ -332,7 +333,18 @@ class Session:
     # -- rows in
 
     def push(self, stream: str, rows: Rows) -> int:
-        """Queue rows of a stream; they are processed by the next `step`, `run` or `results`."""
+        """Queue rows of a stream; they are processed by the next `step`, `run` or `results`.
+
+        Args:
+            stream: The stream, whose rows are pushed.
+            rows: A frame of pandas or polars, a relation of DuckDB, a table, batch or reader of Arrow, anything else
+                with `__arrow_c_stream__`; a mapping from names to columns; an iterable of tuples, mappings or dataclass
+                objects; or one such row. Names match in any order and case; a missing column is null, an unknown one is
+                refused.
+
+        Returns:
+            How many rows there were. Those whose values do not fit become dead letters when they are processed.
+        """
         return self._runner.push(self._stream(stream), rows)
 
     def punctuate(
@@ -494,10 +506,11 @@ class Session:
         time: str,
         spans: tuple[str, str | None, str | None],
         sequence: str | None = None,
+        time_unit: str | None = None,
     ) -> tuple[Stream, object]:
         """The stream that a call declares, and what it is read from; None: its rows are pushed."""
         known = self._runner.schema_of(name, schema)
-        found = given_stream(name, known, schema, time, spans, sequence, self.job.catalog.next_position)
+        found = given_stream(name, known, schema, time, spans, sequence, self.job.catalog.next_position, time_unit)
         return found, None if known is None else schema
 
     def _stream(self, name: str) -> Stream:

@@ -30,6 +30,8 @@ class Chunk:
     bad: pa.Table | None = None
     #: What was said of the stream between these rows: `number` counts `rows`.
     records: tuple[Records, ...] = ()
+    #: An integer became an instant before 1971, and the stream does not say the unit of its integers.
+    early: bool = False
 
     @property
     def num_rows(self) -> int:

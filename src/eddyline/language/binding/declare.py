@@ -7,6 +7,8 @@ Limits   Options of a format (path, header …) are kept as text for `connectors
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eddyline.errors import BindingProblem, Position, located
 from eddyline.language.binding.columns import column_of, no_option
 from eddyline.language.catalog import Catalog, DeclaredSink
@@ -14,12 +16,12 @@ from eddyline.language.records.heralds import herald_column
 from eddyline.language.records.punctuations import check_marked, key_columns, punctuation_column
 from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, WithOption
 from eddyline.language.text.windows import parse_span
-from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
+from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table, time_unit
 
 #: What the readers of files understand; an option that no reader knows is refused.
 _READING = ("format", "path", "delimiter", "header", "multiline")
 #: What only streams have: options about time, and about what is promised of rows.
-_TIMED = ("time", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald")
+_TIMED = ("time", "time_unit", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald")
 STREAM_OPTIONS = (*_TIMED, *_READING, "files_per_batch", "rate", "distinct_<column>")
 TABLE_OPTIONS = (*_READING, "distinct_<column>", "refresh")
 SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<spark.option>")
@@ -31,8 +33,8 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     schema = _schema(statement.columns, of_stream=True)
     given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
     places = {o.name: o.position for o in statement.options}
-    time, sequence, key, mark, herald = (
-        given.pop(name, None) for name in ("time", "sequence", "key", "punctuation", "herald")
+    time, unit, sequence, key, mark, herald = (
+        given.pop(name, None) for name in ("time", "time_unit", "sequence", "key", "punctuation", "herald")
     )
     if time is None:
         raise BindingProblem(
@@ -47,6 +49,9 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")), statement.position)
     keys = () if key is None else key_columns(statement.name, schema, key, places["key"])
     others = (time, sequence, *keys)
+    if unit is not None:
+        with located(places["time_unit"]):
+            schema = replace(schema, time_unit=time_unit(unit))
     with located(places["time"]):
         spans = {
             name: parse_span(given.pop(name), places[name])

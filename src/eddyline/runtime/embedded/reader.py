@@ -93,6 +93,8 @@ class StreamReader:
             if chunk is None:
                 break
             came, size = True, chunk.num_rows
+            if chunk.early:
+                self._watch.look_back(self.stream)
             chunk = within(chunk, self.stream, limit)
             good, bad = chunk.rows, chunk.bad
             skip_good, skip_bad = min(self._skip[0], len(good)), min(self._skip[1], 0 if bad is None else len(bad))

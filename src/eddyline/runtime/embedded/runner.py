@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.files.files import open_source, read_table
-from eddyline.connectors.memory import MemorySource, Rows
+from eddyline.connectors.memory import MemorySource
+from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.connectors.results.outbox import Outbox
 from eddyline.connectors.results.results_folder import needed_places

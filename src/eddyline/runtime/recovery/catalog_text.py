@@ -163,6 +163,8 @@ def _options(options: Mapping[str, Any]) -> tuple[WithOption, ...]:
 
 def _stream_options(stream: Stream) -> tuple[WithOption, ...]:
     given = dict(stream.options) | {"time": stream.time, "lateness": span_text(stream.lateness).lower()}
+    if stream.schema.time_unit is not None:
+        given["time_unit"] = stream.schema.time_unit
     if stream.idle is not None:
         given["idle"] = span_text(stream.idle).lower()
     if stream.most_ahead is not None:

@@ -1,6 +1,6 @@
 """What a stream must not change about itself under a checkpoint, in both runtimes.
 
-Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format,
+Answer   `identity` describes a stream as plain JSON: columns, time, `time_unit`, lateness, sequence, place in the catalog, format,
          path and constraints, of which there is a digest of the rules too, since they may stand in a workflow's file,
          and whether they are checked. `check_identities` refuses streams that differ from those of a checkpoint and
          says in what.
@@ -28,6 +28,7 @@ Identity = dict[str, Any]
 _WORDS = {
     "columns": "columns",
     "time": "time column",
+    "unit": "unit of integers as times",
     "lateness": "lateness in microseconds",
     "sequence": "sequence column",
     "place": "place among the declared streams",
@@ -53,6 +54,7 @@ def identity(stream: Stream) -> Identity:
     return {
         "columns": [[c.name, str(c.type)] for c in stream.schema.columns],
         "time": stream.time,
+        "unit": stream.schema.time_unit or "us",
         "lateness": stream.lateness,
         "sequence": stream.sequence,
         "place": stream.position,
@@ -109,7 +111,7 @@ def _check(stream: Stream, then: Identity, now: Identity) -> None:
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
     # A checkpoint from before there were digests has none to compare.
-    then = {"constraints": [], "promises": [], "rules": now["rules"], **then}
+    then = {"constraints": [], "promises": [], "rules": now["rules"], "unit": "us", **then}
     changed = [part for part in _WORDS if then.get(part) != now[part]]
     if not changed:
         return
