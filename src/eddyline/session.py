@@ -8,9 +8,8 @@ Limits   A session is used from one thread at a time, apart from `push`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,10 @@ from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.formats.conform import bad_schema
 from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
-from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
+from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language import Job, parse_body
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
-from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.runtime.control.statements import Statements
 from eddyline.runtime.engine.records.heralds import herald
@@ -32,100 +30,19 @@ from eddyline.runtime.engine.records.punctuating import promise
 from eddyline.runtime.figures.memory import keep_freed_memory
 from eddyline.runtime.front.given_schema import given_stream
 from eddyline.runtime.front.own_functions import hand_over
-from eddyline.runtime.front.runner import Handle, Observer, Runner
+from eddyline.runtime.front.query import Query
+from eddyline.runtime.front.runner import Observer, Runner
 from eddyline.runtime.front.workflows import workflow_rules
-from eddyline.runtime.reporting.notebook import Plan, query_html, session_html
+from eddyline.runtime.reporting.notebook import session_html
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.dashboard.server import Server
     from eddyline.language.requests.request_shapes import RequestShapes
     from eddyline.runtime.embedded.driver import EmbeddedDriver
     from eddyline.runtime.engine.pipeline import Pipeline
-
-
-class Query:
-    """A registered query: its results so far, and how it is answered."""
-
-    def __init__(self, session: Session, name: str, handle: Handle) -> None:
-        self._session = session
-        self.name = name
-        self._handle = handle
-
-    @property
-    def start(self) -> int | None:
-        """The instant after which rows exist for the query, in microseconds; None: it sees all."""
-        return self._handle.start
-
-    @property
-    def stop(self) -> int | None:
-        """The instant up to which a dropped query answers; None: it has not been dropped."""
-        return self._handle.stop
-
-    def results(self) -> Iterator[pa.RecordBatch]:
-        """The results that have come since the last call, in order; processes what has been pushed first."""
-        self._session.step_pending()
-        for table in self._handle.take():
-            yield from table.to_batches()
-
-    def table(self) -> pa.Table:
-        """The same as one table."""
-        return pa.Table.from_batches(list(self.results()), schema=self.schema)
-
-    def punctuations(self) -> pa.Table:
-        """The values of output columns that are finished, since the last call: `propagate` says when they are
-        announced. Null is `*`."""
-        self._session.step_pending()
-        columns = [field for field in self.schema if field.name != "_op"]
-        return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_punctuations()])
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as `table`, as a frame of pandas."""
-        if find_spec("pandas") is None:
-            raise SettingProblem("pandas is not installed", hint="pip install pandas; query.table() needs nothing")
-        frame: pandas.DataFrame = self.table().to_pandas()
-        return frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """The same as `table`, as a frame of polars."""
-        if find_spec("polars") is None:
-            raise SettingProblem("polars is not installed", hint="pip install polars; query.table() needs nothing")
-        import polars
-
-        frame: polars.DataFrame = polars.from_arrow(self.table())
-        return frame
-
-    @property
-    def plan(self) -> Plan:
-        """How the query is, or would be, answered: a text, and in a notebook a drawing."""
-        return Plan(*self._session._runner.plan(self._bound))
-
-    def _repr_html_(self) -> str:
-        schema = self.schema if self._session._runner.begun else pa.schema([])
-        return query_html(self.name, self._bound.text, schema, self._handle.peek())
-
-    @property
-    def _bound(self) -> BoundQuery:
-        catalog = self._session.job.catalog
-        known = catalog.templates.get(self.name) or catalog.requests.get(self.name)
-        return catalog.query(self.name) if known is None else known.as_query
-
-    def to_dataframe(self, *, streaming: bool = False) -> DataFrame:
-        """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with
-        those to come."""
-        frame: DataFrame = self._handle.to_dataframe(streaming)
-        return frame
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._handle.schema
-
-    def explain(self) -> str:
-        return self._session.explain(self.name)
 
 
 class Session:
@@ -257,7 +174,7 @@ class Session:
         for option, value in options.items():
             settings = settings.with_option(option, value)
         self._statements.register(self.job.query(name, parse_body(sql), settings))
-        return Query(self, name, self._runner.handles[name])
+        return Query(self.job, self._runner, name, self._runner.handles[name])
 
     def requests(
         self,
@@ -287,7 +204,7 @@ class Session:
         self.job.catalog.add(declared)
         self._runner.declare(stream, given)
         self._statements.register_request_unit(declared.as_query)
-        return Query(self, name, self._runner.handles[name])
+        return Query(self.job, self._runner, name, self._runner.handles[name])
 
     def request(
         self, text: str | Sequence[str], as_of: str | datetime | None = None, timeout: float | None = None
@@ -439,7 +356,7 @@ class Session:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The registered queries, by name."""
-        return {name: Query(self, name, handle) for name, handle in self._runner.handles.items()}
+        return {name: Query(self.job, self._runner, name, handle) for name, handle in self._runner.handles.items()}
 
     @property
     def driver(self) -> EmbeddedDriver:

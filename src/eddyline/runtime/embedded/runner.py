@@ -98,6 +98,10 @@ class EmbeddedRunner:
         return self._driver is not None
 
     @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
     def driver(self) -> EmbeddedDriver:
         if self._driver is None:
             self._driver = self._build()
@@ -367,7 +371,12 @@ class EmbeddedRunner:
             return "\n".join([query.plan(), *query.analysis(), results])
 
     def stats(self) -> dict[str, Any]:
-        return self.driver.publication.now().as_json()
+        kept = {name: handle for name, handle in self.handles.items() if isinstance(handle, KeptResults)}
+        return {
+            **self.driver.publication.now().as_json(),
+            "kept_results": {name: handle.waiting for name, handle in kept.items() if handle.waiting},
+            "dropped_results": {name: handle.dropped for name, handle in kept.items() if handle.dropped},
+        }
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
         kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
