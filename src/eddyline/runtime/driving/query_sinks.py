@@ -10,6 +10,7 @@ Limits   Which results a sink gets, and when, is the driver's.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from eddyline.connectors.results.dead_letter import DeadLetters
 from eddyline.connectors.results.marked import MarkedSink, with_punctuations
 from eddyline.connectors.results.outbox import Outbox
 from eddyline.connectors.results.sinks import AllSink, ParquetSink
+from eddyline.errors import EddylineWarning
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
@@ -49,6 +51,8 @@ class QuerySinks:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session wants them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
+        #: A dead row of the run at hand has been warned of.
+        self.has_warned = False
         #: Gives the sink of a query that is tried; None: the job writes no reports.
         self.tail_of: Callable[[str], Sink] | None = None
 
@@ -138,6 +142,21 @@ class QuerySinks:
             self.dead.write(epoch, stream, table)
         if self.kept_dead is not None:
             self.kept_dead.setdefault(stream.name, []).append(table)
+        if table.num_rows and not self.has_warned:
+            self.has_warned = True
+            self._warn_of_dead(stream, table)
+
+    def _warn_of_dead(self, stream: Stream, table: pa.Table) -> None:
+        """Say of the first dead row of a run why it is one and where all of them are."""
+        kept = [] if self.kept_dead is None else [f"session.dead_letters('{stream.name}')"]
+        kept += [] if self.dead is None else [os.path.join(self.dead.folder, stream.name)]
+        place = f"{' and '.join(kept)} has such rows" if kept else "such rows are kept with Session(out=…) or --out"
+        warnings.warn(
+            f"a row of stream {stream.name} is a dead letter: {table.column('_reason')[0]}; {place}, and the figures of "
+            "the run count them; no further one is warned of",
+            EddylineWarning,
+            stacklevel=2,
+        )
 
     # -- checkpoints
 
