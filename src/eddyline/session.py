@@ -26,7 +26,7 @@ from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Stream
 from eddyline.runtime.control.statements import Statements
 from eddyline.runtime.engine.records.heralds import herald
-from eddyline.runtime.engine.records.punctuating import promise
+from eddyline.runtime.engine.records.punctuating import advance, promise
 from eddyline.runtime.figures.memory import keep_freed_memory
 from eddyline.runtime.front.given_schema import given_stream
 from eddyline.runtime.front.own_functions import hand_over
@@ -276,6 +276,12 @@ class Session:
             at: Rows of this instant may still come; without it rows that were pushed before may.
         """
         promise(self._runner, self._stream(stream), what, at)
+
+    def advance(self, stream: str | None = None, *, to: str | datetime) -> None:
+        """A heartbeat: no further row of a stream (None: of any) has this time or an earlier one. Windows that end up to
+        there are complete, as `punctuate(stream, "ts <= …")` makes them."""
+        every = [found for found in self.job.streams if not found.is_derived]
+        advance(self._runner, every if stream is None else [self._stream(stream)], to)
 
     def herald(
         self,
