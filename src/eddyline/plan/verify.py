@@ -1,7 +1,8 @@
 """The laws of a plan, and warnings about what nothing bounds.
 
 Answer   `verify` raises where a query breaks a law of its own form, `verify_rewritten` where a rule made another query
-         of it. `warnings_of` names what can only grow; with `SET unbounded = 'error'` the warning is a refusal.
+         of it. `warnings_of` names what can only grow; with `SET unbounded = 'error'` the warning is a refusal. `unseen`
+         names what is never shown.
 Limits   Whether two conditions mean the same is not decided here: goldens run both.
 """
 
@@ -22,9 +23,12 @@ from eddyline.model.expressions.expression import (
 )
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ROW
-from eddyline.model.window import Unbounded
+from eddyline.model.window import NOW, Range, Unbounded
 from eddyline.plan.promised import Sources, lasting, times_of
 from eddyline.plan.ranges.implied import implied_windows
+
+#: In microseconds: outputs of EMIT ON CHANGE are rarely closer to each other in event time.
+_SECOND = 1_000_000
 
 
 def verify(query: BoundQuery) -> None:
@@ -149,6 +153,19 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
             raise PlanProblem(text, hint=hint)
         found.append(text)
     return found
+
+
+def unseen(query: BoundQuery) -> list[str]:
+    """The windows of a changelog in which rows come and go between two outputs, one line each: EMIT ON CHANGE gives the
+    last moment before the frontier, and a row that has left by then is never shown."""
+    if not query.is_changelog or query.emit.kind != "change" or query.group_window is not None or query.name[:1] == "_":
+        return []
+    brief = [r for r in query.streams if r.window == NOW or (isinstance(r.window, Range) and r.window.micros < _SECOND)]
+    return [
+        f"query {query.name}: rows of {one.source} [{one.window}] that come and go between two outputs of EMIT ON CHANGE are "
+        f"never shown; leave the window out, or write EMIT EVERY and a window as long as its period"
+        for one in brief
+    ]
 
 
 def _puts_together(query: BoundQuery) -> bool:
