@@ -49,3 +49,11 @@ def test_the_first_late_row_of_a_run_is_warned_of_with_its_place(tmp_path: Path)
 def test_rows_that_are_kept_nowhere_are_warned_of_with_the_remedy() -> None:
     (found,) = said(opened(keep_results=False), ("x", NOON))
     assert "such rows are kept with Session(out=…) or --out" in found
+
+
+def test_a_row_that_breaks_a_promise_is_no_accident() -> None:
+    session = opened()
+    session.punctuate("s", "k = 1")
+    assert said(session, (1, NOON), (2, NOON), (3, NOON.replace(minute=1))) == []
+    session.run()
+    assert session.dead_letters("s").column("k").to_pylist() == ["1"]

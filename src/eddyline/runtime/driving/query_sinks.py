@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.dead_letter import DeadLetters
@@ -28,6 +29,8 @@ from eddyline.operators.project import result_schema
 from eddyline.runtime.engine.epoch import punctuations_of, results_of
 
 DEAD_LETTER = "_dead_letter"
+#: What the reason of a row begins with that breaks a promise or a constraint.
+VIOLATION = "violation"
 
 #: Gives the sinks that a session has for a query, or for the punctuations of its results: by name and schema.
 SessionSinks = Callable[[str, pa.Schema], Iterable[Sink]]
@@ -143,16 +146,20 @@ class QuerySinks:
         if self.kept_dead is not None:
             self.kept_dead.setdefault(stream.name, []).append(table)
         if table.num_rows and not self.has_warned:
-            self.has_warned = True
-            self._warn_of_dead(stream, table)
+            self._warn_of_dead(stream, table.column("_reason"))
 
-    def _warn_of_dead(self, stream: Stream, table: pa.Table) -> None:
-        """Say of the first dead row of a run why it is one and where all of them are."""
+    def _warn_of_dead(self, stream: Stream, reasons: pa.ChunkedArray) -> None:
+        """Say of the first bad or late row of a run why it is one and where all of them are. A row that breaks a promise
+        or a constraint may be what the job looks for."""
+        reasons = reasons.filter(pc.invert(pc.starts_with(reasons, VIOLATION)))
+        if not len(reasons):
+            return
+        self.has_warned = True
         kept = [] if self.kept_dead is None else [f"session.dead_letters('{stream.name}')"]
         kept += [] if self.dead is None else [os.path.join(self.dead.folder, stream.name)]
         place = f"{' and '.join(kept)} has such rows" if kept else "such rows are kept with Session(out=…) or --out"
         warnings.warn(
-            f"a row of stream {stream.name} is a dead letter: {table.column('_reason')[0]}; {place}, and the figures of "
+            f"a row of stream {stream.name} is a dead letter: {reasons[0]}; {place}, and the figures of "
             "the run count them; no further one is warned of",
             EddylineWarning,
             stacklevel=2,
