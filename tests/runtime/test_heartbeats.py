@@ -302,7 +302,8 @@ def advanced() -> tuple[Session, Query]:
     """)
     query = session.query(
         "pairs",
-        "SELECT window_end AS e, count(*) AS n FROM bids [RANGE 5 SECONDS] b, asks [NOW] a WHERE a.item = b.item GROUP BY TUMBLE(b.\"the time\", '10 seconds')",
+        """SELECT window_end AS e, count(*) AS n FROM bids [RANGE 5 SECONDS] b, asks [NOW] a WHERE a.item = b.item
+           GROUP BY TUMBLE(b."the time", '10 seconds')""",
     )
     session.push("bids", [(1, "2024-01-01 10:00:01")])
     session.push("asks", [(1, "2024-01-01 10:00:02"), (1, "2024-01-01 10:00:03")])

@@ -129,6 +129,8 @@ def _in_one_call(values: Sequence[object], known: type) -> pa.Array | None:
             return pa.array(values, pa.int64())
         if known is str:
             return pa.array(values, pa.string())
+        if known is datetime and all(value is None or value.tzinfo is None for value in values):  # type: ignore[attr-defined]
+            return pa.array(values, pa.timestamp("us"))
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
         # An integer of more than 64 bits, or half of a surrogate pair.
         pass
