@@ -187,7 +187,13 @@ def _decimal(value: Any, kind: DataType) -> tuple[str, object]:
 
 
 def _instant(value: Any, kind: DataType) -> tuple[str, object]:
-    return ("instant", value) if value.utcoffset() is None else ("zoned", value.astimezone(UTC))
+    if value.utcoffset() is None:
+        return "instant", value
+    try:
+        return "zoned", value.astimezone(UTC)
+    except OverflowError:
+        # Within a day of the ends of the calendar: Python has no such instant in UTC, and a text may have any zone.
+        return "text", value.isoformat(" ")
 
 
 def _object(value: Mapping[Any, object], kind: DataType) -> tuple[str, object]:
