@@ -311,9 +311,9 @@ OPTIONS: dict[str, SettingOption] = {
     ),
     "keep_results": SettingOption(
         "rows of results that a session in this process keeps of each query until they are taken: the newest",
-        "all | 1, 2, …",
-        "'all', or a whole number, 1 or more",
-        lambda text: None if text.lower() == "all" else int(text) if int(text) >= 1 else _refuse(),
+        "none | 1, 2, …",
+        "a whole number, 1 or more, or 'none': all are kept",
+        lambda text: None if text.lower() == "none" else int(text) if int(text) >= 1 else _refuse(),
     ),
     "lease": SettingOption(
         "seconds after which a tried query goes that no page asks for; it writes no files, its newest rows are in the report",

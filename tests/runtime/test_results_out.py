@@ -110,7 +110,7 @@ def test_the_oldest_results_go_where_the_setting_says_so() -> None:
     session = Session()
     session.execute(f"{STREAM}; SET keep_results = 3")
     few = session.query("few", "SELECT item FROM bids")
-    every = session.query("every", "SELECT item FROM bids", keep_results="all")
+    every = session.query("every", "SELECT item FROM bids", keep_results="none")
     for first in range(0, 12, 4):
         push(session, *range(first, first + 4))
         session.step()
