@@ -219,6 +219,23 @@ def test_a_json_number_is_a_time_in_the_unit_of_the_stream_and_no_boolean(tmp_pa
         assert bad[0]["_reason"] == "bad: a.jsonl line 2: column ok is declared as BOOLEAN and holds 1"
 
 
+@pytest.mark.parametrize(
+    "odd", ["", "1704110400.5", "2024-01-01 12:00:00", "253402300800", "-62135596801", "9223372036854775807", "x"]
+)
+def test_a_file_of_integers_as_times_is_parsed_as_its_text_is_read(tmp_path, odd, monkeypatch):
+    text = HEADER + "".join(f"{n},{n},1.5,{1704110400 + n}\n" for n in range(50))
+    taken = []
+    checked = Typed.checked
+    monkeypatch.setattr(Typed, "checked", lambda self, *given: taken.append(checked(self, *given)) or taken[-1])
+    schema = Schema(tuple(c for c in SCHEMA.columns if c.name != "price"), "s")
+    for name, more in (("plain", ""), ("odd", f"50,50,1.5,{odd}\n51,51,1.5,1704110451\n")):
+        (tmp_path / name).mkdir()
+        rows, bad = everything(source(tmp_path / name, text + more, schema=schema))
+        assert [r["ts"] for r in rows[:50]] == [NOON.replace(second=n) for n in range(50)]
+        assert len(rows) + len(bad) == (52 if more else 50) and len(bad) == (bool(more) and odd != str(NOON))
+    assert taken[0] is not None and all(found is None for found in taken[1:])
+
+
 def test_a_csv_number_is_a_time_where_the_stream_says_its_unit(tmp_path):
     text = HEADER + "a,1,1.5,1704110400\nb,2,1.5,2024-01-01 12:00:00\n"
     rows, bad = everything(source(tmp_path, text))
