@@ -131,6 +131,8 @@ def _is_column(value: object) -> bool:
 
 def _matched(columns: dict[str, Any] | pa.Table, schema: Schema) -> pa.Table:
     names = columns.column_names if isinstance(columns, pa.Table) else list(columns)
+    if isinstance(columns, pa.Table) and names == list(schema.names):
+        return columns
     found = _found(names, schema)
     twice = next((name for name, several in found.items() if len(several) > 1), None)
     if twice is not None:
