@@ -13,9 +13,11 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from time import perf_counter
+from typing import Any
 
 from eddyline.connectors.base import Source, is_continued, is_logged
 from eddyline.connectors.files.file_log import remove_other_logs
@@ -61,6 +63,7 @@ class EmbeddedDriver:
         control: ControlFolder | None = None,
         observer: Observer | None = None,
         before_finish: Callable[[], None] | None = None,
+        figures: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         """
         Args:
@@ -68,6 +71,7 @@ class EmbeddedDriver:
             control: The folder of control records; None: none are read.
             observer: Called after every epoch.
             before_finish: Called when a run ends, before everything is written.
+            figures: Gives the figures of the session, by their names in `--stats`.
         """
         self.pipeline = pipeline
         self.streams = {stream.name: stream for stream in job.streams}
@@ -87,7 +91,7 @@ class EmbeddedDriver:
         self.epoch = 0
         self.epoch_times = EpochTimes()
         self._observer = observer
-        self._before_finish = before_finish
+        self._before_finish, self._figures = before_finish, figures
         #: What readers in other threads see of the job.
         self.publication = Publication(self.report)
         self.began: float | None = None
@@ -275,7 +279,8 @@ class EmbeddedDriver:
     def report(self, plans: bool = True) -> Report:
         """How the job stands; called in the thread that runs epochs, or while none runs."""
         elapsed = (self.ended or 0.0) - (self.began or 0.0)
-        return pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
+        found = pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
+        return replace(found, further={**found.further, **self._figures()})
 
     def _note_stages(self, marks: list[float]) -> None:
         for stage, (before, after) in zip(self.stage_seconds, pairwise(marks), strict=True):

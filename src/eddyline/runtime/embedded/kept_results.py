@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -102,3 +103,12 @@ class KeptResults:
             "results of an embedded session are Arrow tables",
             hint="query.table() has them; DataFrames come from Session(spark=…)",
         )
+
+
+def kept_figures(handles: Mapping[str, object]) -> dict[str, Any]:
+    """What a session keeps of results, by query."""
+    kept = {name: handle for name, handle in list(handles.items()) if isinstance(handle, KeptResults)}
+    return {
+        "kept_results": {name: handle.waiting for name, handle in kept.items() if handle.waiting},
+        "dropped_results": {name: handle.dropped for name, handle in kept.items() if handle.dropped},
+    }

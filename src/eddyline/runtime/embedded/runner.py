@@ -38,7 +38,7 @@ from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.dropping import forget
-from eddyline.runtime.embedded.kept_results import KeptResults
+from eddyline.runtime.embedded.kept_results import KeptResults, kept_figures
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.epoch import results_of
@@ -371,12 +371,8 @@ class EmbeddedRunner:
             return "\n".join([query.plan(), *query.analysis(), results])
 
     def stats(self) -> dict[str, Any]:
-        kept = {name: handle for name, handle in self.handles.items() if isinstance(handle, KeptResults)}
-        return {
-            **self.driver.publication.now().as_json(),
-            "kept_results": {name: handle.waiting for name, handle in kept.items() if handle.waiting},
-            "dropped_results": {name: handle.dropped for name, handle in kept.items() if handle.dropped},
-        }
+        # Results may have been taken since the last epoch.
+        return {**self.driver.publication.now().as_json(), **kept_figures(self.handles)}
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
         kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
@@ -444,6 +440,7 @@ class EmbeddedRunner:
             control=None if self._folder is None else ControlFolder(self._folder),
             observer=self._observed,
             before_finish=self._answer_asked,
+            figures=partial(kept_figures, self.handles),
         )
         begin(driver, self.job, saved, again)
         self._watch(driver)
