@@ -7,10 +7,15 @@ ORDERS = [
         "id": 1,
         "customer": {"name": "ada", "city": "Paris"},
         "items": [{"sku": "tea", "qty": 2}, {"sku": "cup", "qty": 1}],
-        "ts": 1_000_000,
+        "ts": "2024-01-01 12:00:01",
     },
-    {"id": 2, "customer": {"name": "bob", "city": "Rome"}, "items": [], "ts": 2_000_000},
-    {"id": 3, "customer": {"name": "cyd", "city": "Paris"}, "items": [{"sku": "tea", "qty": 5}], "ts": 3_000_000},
+    {"id": 2, "customer": {"name": "bob", "city": "Rome"}, "items": [], "ts": "2024-01-01 12:00:02"},
+    {
+        "id": 3,
+        "customer": {"name": "cyd", "city": "Paris"},
+        "items": [{"sku": "tea", "qty": 5}],
+        "ts": "2024-01-01 12:00:03",
+    },
 ]
 
 with Session() as session:

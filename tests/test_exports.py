@@ -11,6 +11,7 @@ import eddyline
 
 PUBLIC = {
     "EddylineError": "the mother of all errors",
+    "EddylineWarning": "what a program should know",
     "Query": "a registered query",
     "Session": "the front door",
     "Settings": "what SET changes",
@@ -32,7 +33,7 @@ def test_what_is_exported_is_documented() -> None:
         for name, member in inspect.getmembers(kind, inspect.isfunction)
         if not name.startswith("_") and not inspect.getdoc(member)
     ]
-    assert [name for name in undocumented if name not in ("Query.explain", "Session.stats")] == []
+    assert [name for name in undocumented if name not in ("Session.stats",)] == []
 
 
 def test_every_name_in_an_all_exists() -> None:

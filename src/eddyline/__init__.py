@@ -13,16 +13,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from eddyline.errors import EddylineError, UserError
-    from eddyline.session import Query, Session
+    from eddyline.errors import EddylineError, EddylineWarning, UserError
+    from eddyline.runtime.front.query import Query
+    from eddyline.session import Session
     from eddyline.settings import Settings
 
-__all__ = ["EddylineError", "Query", "Session", "Settings", "UserError"]
+__all__ = ["EddylineError", "EddylineWarning", "Query", "Session", "Settings", "UserError"]
 
 _HOMES = {
     "EddylineError": "eddyline.errors",
+    "EddylineWarning": "eddyline.errors",
     "UserError": "eddyline.errors",
-    "Query": "eddyline.session",
+    "Query": "eddyline.runtime.front.query",
     "Session": "eddyline.session",
     "Settings": "eddyline.settings",
 }

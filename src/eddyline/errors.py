@@ -48,6 +48,10 @@ class EddylineError(Exception):
         return _rebuild, (type(self), self.message, self.detail, self.hint, self.position)
 
 
+class EddylineWarning(UserWarning):
+    """What a program should know and need not end for: rows that became dead letters, results that nothing takes."""
+
+
 def _rebuild(
     kind: type[EddylineError], message: str, detail: str, hint: str, position: Position | None
 ) -> EddylineError:

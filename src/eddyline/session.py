@@ -8,9 +8,8 @@ Limits   A session is used from one thread at a time, apart from `push`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,28 +17,26 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.formats.conform import bad_schema
-from eddyline.connectors.memory import Rows
+from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
-from eddyline.errors import BindingProblem, Position, SettingProblem, Unsupported
+from eddyline.errors import BindingProblem, Position, Unsupported
 from eddyline.language import Job, parse_body
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
-from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.runtime.control.statements import Statements
 from eddyline.runtime.engine.records.heralds import herald
-from eddyline.runtime.engine.records.punctuating import promise
+from eddyline.runtime.engine.records.punctuating import advance, promise
 from eddyline.runtime.figures.memory import keep_freed_memory
 from eddyline.runtime.front.given_schema import given_stream
 from eddyline.runtime.front.own_functions import hand_over
-from eddyline.runtime.front.runner import Handle, Observer, Runner
+from eddyline.runtime.front.query import Query
+from eddyline.runtime.front.runner import Observer, Runner
 from eddyline.runtime.front.workflows import workflow_rules
-from eddyline.runtime.reporting.notebook import Plan, query_html, session_html
+from eddyline.runtime.reporting.notebook import session_html
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from pyspark.sql import DataFrame, SparkSession
 
     from eddyline.dashboard.server import Server
@@ -48,93 +45,13 @@ if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
-class Query:
-    """A registered query: its results so far, and how it is answered."""
-
-    def __init__(self, session: Session, name: str, handle: Handle) -> None:
-        self._session = session
-        self.name = name
-        self._handle = handle
-
-    @property
-    def start(self) -> int | None:
-        """The instant after which rows exist for the query, in microseconds; None: it sees all."""
-        return self._handle.start
-
-    @property
-    def stop(self) -> int | None:
-        """The instant up to which a dropped query answers; None: it has not been dropped."""
-        return self._handle.stop
-
-    def results(self) -> Iterator[pa.RecordBatch]:
-        """The results that have come since the last call, in order; processes what has been pushed first."""
-        self._session.step_pending()
-        for table in self._handle.take():
-            yield from table.to_batches()
-
-    def table(self) -> pa.Table:
-        """The same as one table."""
-        return pa.Table.from_batches(list(self.results()), schema=self.schema)
-
-    def punctuations(self) -> pa.Table:
-        """The values of output columns that are finished, since the last call: `propagate` says when they are
-        announced. Null is `*`."""
-        self._session.step_pending()
-        columns = [field for field in self.schema if field.name != "_op"]
-        return pa.concat_tables([pa.schema(columns).empty_table(), *self._handle.take_punctuations()])
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The same as `table`, as a frame of pandas."""
-        if find_spec("pandas") is None:
-            raise SettingProblem("pandas is not installed", hint="pip install pandas; query.table() needs nothing")
-        frame: pandas.DataFrame = self.table().to_pandas()
-        return frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """The same as `table`, as a frame of polars."""
-        if find_spec("polars") is None:
-            raise SettingProblem("polars is not installed", hint="pip install polars; query.table() needs nothing")
-        import polars
-
-        frame: polars.DataFrame = polars.from_arrow(self.table())
-        return frame
-
-    @property
-    def plan(self) -> Plan:
-        """How the query is, or would be, answered: a text, and in a notebook a drawing."""
-        return Plan(*self._session._runner.plan(self._bound))
-
-    def _repr_html_(self) -> str:
-        schema = self.schema if self._session._runner.begun else pa.schema([])
-        return query_html(self.name, self._bound.text, schema, self._handle.peek())
-
-    @property
-    def _bound(self) -> BoundQuery:
-        catalog = self._session.job.catalog
-        known = catalog.templates.get(self.name) or catalog.requests.get(self.name)
-        return catalog.query(self.name) if known is None else known.as_query
-
-    def to_dataframe(self, *, streaming: bool = False) -> DataFrame:
-        """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with
-        those to come."""
-        frame: DataFrame = self._handle.to_dataframe(streaming)
-        return frame
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._handle.schema
-
-    def explain(self) -> str:
-        return self._session.explain(self.name)
-
-
 class Session:
     """A continuous-query session, in this process or on Spark.
 
     >>> with Session() as session:
     ...     _ = session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
     ...     dear = session.query("dear", "SELECT item FROM bids WHERE price > 100")
-    ...     _ = session.push("bids", [{"item": 7, "price": 120.0, "ts": 1_000_000}])
+    ...     _ = session.push("bids", [{"item": 7, "price": 120.0, "ts": "2024-01-01 12:00:00"}])
     ...     session.run(once=True)
     ...     dear.table().column("item").to_pylist()
     [7]
@@ -222,11 +139,12 @@ class Session:
         idle: str | None = None,
         most_ahead: str | None = None,
         sequence: str | None = None,
+        time_unit: str | None = None,
     ) -> None:
         """Declare a stream: one whose rows are pushed, by an Arrow schema or a mapping from names to types; one read
-        from a
-        source; or, on Spark, any streaming DataFrame."""
-        found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence)
+        from a source; or, on Spark, any streaming DataFrame. With `time_unit` ("s", "ms", "us", "ns") the event time may
+        be a column of integers."""
+        found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence, time_unit)
         self.job.catalog.add(found)
         self._runner.declare(found, given)
 
@@ -256,7 +174,7 @@ class Session:
         for option, value in options.items():
             settings = settings.with_option(option, value)
         self._statements.register(self.job.query(name, parse_body(sql), settings))
-        return Query(self, name, self._runner.handles[name])
+        return Query(self.job, self._runner, name, self._runner.handles[name])
 
     def requests(
         self,
@@ -286,7 +204,7 @@ class Session:
         self.job.catalog.add(declared)
         self._runner.declare(stream, given)
         self._statements.register_request_unit(declared.as_query)
-        return Query(self, name, self._runner.handles[name])
+        return Query(self.job, self._runner, name, self._runner.handles[name])
 
     def request(
         self, text: str | Sequence[str], as_of: str | datetime | None = None, timeout: float | None = None
@@ -332,7 +250,18 @@ class Session:
     # -- rows in
 
     def push(self, stream: str, rows: Rows) -> int:
-        """Queue rows of a stream; they are processed by the next `step`, `run` or `results`."""
+        """Queue rows of a stream; they are processed by the next `step`, `run` or `results`.
+
+        Args:
+            stream: The stream, whose rows are pushed.
+            rows: A frame of pandas or polars, a relation of DuckDB, a table, batch or reader of Arrow, anything else
+                with `__arrow_c_stream__`; a mapping from names to columns; an iterable of tuples, mappings or dataclass
+                objects; or one such row. Names match in any order and case; a missing column is null, an unknown one is
+                refused.
+
+        Returns:
+            How many rows there were. Those whose values do not fit become dead letters when they are processed.
+        """
         return self._runner.push(self._stream(stream), rows)
 
     def punctuate(
@@ -347,6 +276,12 @@ class Session:
             at: Rows of this instant may still come; without it rows that were pushed before may.
         """
         promise(self._runner, self._stream(stream), what, at)
+
+    def advance(self, stream: str | None = None, *, to: str | datetime) -> None:
+        """A heartbeat: no further row of a stream (None: of any) has this time or an earlier one. Windows that end up to
+        there are complete, as `punctuate(stream, "ts <= …")` makes them."""
+        every = [found for found in self.job.streams if not found.is_derived]
+        advance(self._runner, every if stream is None else [self._stream(stream)], to)
 
     def herald(
         self,
@@ -427,7 +362,7 @@ class Session:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The registered queries, by name."""
-        return {name: Query(self, name, handle) for name, handle in self._runner.handles.items()}
+        return {name: Query(self.job, self._runner, name, handle) for name, handle in self._runner.handles.items()}
 
     @property
     def driver(self) -> EmbeddedDriver:
@@ -494,10 +429,11 @@ class Session:
         time: str,
         spans: tuple[str, str | None, str | None],
         sequence: str | None = None,
+        time_unit: str | None = None,
     ) -> tuple[Stream, object]:
         """The stream that a call declares, and what it is read from; None: its rows are pushed."""
         known = self._runner.schema_of(name, schema)
-        found = given_stream(name, known, schema, time, spans, sequence, self.job.catalog.next_position)
+        found = given_stream(name, known, schema, time, spans, sequence, self.job.catalog.next_position, time_unit)
         return found, None if known is None else schema
 
     def _stream(self, name: str) -> Stream:

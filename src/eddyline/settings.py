@@ -67,6 +67,8 @@ class Settings:
     output_seconds: float = 2.0
     #: A warning names a query and the key of a row that makes more results than this.
     most_results: int = 1_000_000
+    #: How many of the newest rows of results that no `take` has returned a session keeps; None: all.
+    keep_results: int | None = None
     #: Seconds after which a query is dropped if no page requests it again; None: never. Such a query writes no files.
     lease: float | None = None
     #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
@@ -296,6 +298,12 @@ OPTIONS: dict[str, SettingOption] = {
     "output_seconds": SettingOption("age at which a file of gathered results is closed", "0, 0.5, …", _SPAN, _seconds),
     "most_results": _whole(
         "results of one row beyond which a warning names the query and the row's key, once per query", 1
+    ),
+    "keep_results": SettingOption(
+        "rows of results that a session in this process keeps of each query until they are taken: the newest",
+        "none | 1, 2, …",
+        "a whole number, 1 or more, or 'none': all are kept",
+        lambda text: None if text.lower() == "none" else int(text) if int(text) >= 1 else _refuse(),
     ),
     "lease": SettingOption(
         "seconds after which a tried query goes that no page asks for; it writes no files, its newest rows are in the report",

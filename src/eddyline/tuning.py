@@ -338,6 +338,8 @@ class OutputTuning:
     small_bytes: int = 1 << 20
     #: At most this number of files are closed by age per second. A bound of work for very many sinks.
     files_per_second: int = 20
+    #: A query is warned of once of which this many rows wait in a session and are not taken: about 100 MB.
+    kept_rows: int = 1_000_000
 
 
 @dataclass(frozen=True)

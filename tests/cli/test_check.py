@@ -31,6 +31,35 @@ def test_what_grows_for_ever_is_a_warning(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "SELECT item, price FROM asks [RANGE 1 MICROSECOND] QUALIFY ROW_NUMBER() OVER (PARTITION BY item ORDER BY price DESC) <= 3",
+            "asks [RANGE 1 MICROSECONDS]",
+        ),
+        (
+            "SELECT item, count(*) AS n FROM asks [RANGE 999 MILLISECONDS] GROUP BY item",
+            "asks [RANGE 999 MILLISECONDS]",
+        ),
+        ("SELECT DISTINCT a.item FROM asks [NOW] a, bids [RANGE 1 MINUTE] b WHERE a.item = b.item", "asks [NOW]"),
+        ("SELECT item, count(*) AS n FROM asks [RANGE 1 SECOND] GROUP BY item", ""),
+        ("SELECT item, count(*) AS n FROM asks [RANGE 1 MICROSECOND] GROUP BY item EMIT EVERY 1 SECOND", ""),
+        ("SELECT window_end, count(*) AS n FROM asks [NOW] GROUP BY TUMBLE(ts, '1 second') EMIT ON CHANGE", ""),
+        ("SELECT a.item FROM asks [NOW] a, bids [RANGE 1 MILLISECOND] b WHERE a.item = b.item", ""),
+    ],
+)
+def test_what_comes_and_goes_unseen_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    assert check(tmp_path, f"CREATE QUERY q AS {text}") == 0
+    found = [line for line in capsys.readouterr().out.splitlines() if "come and go" in line]
+    assert len(found) == bool(said)
+    for line in found:
+        assert f"rows of {said} that come and go between two outputs of EMIT ON CHANGE are never shown" in line
+        assert "leave the window out" in line and "EMIT EVERY" in line
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("CREATE QUERY q AS SELECT itm FROM bids", "itm"),

@@ -124,7 +124,7 @@ def test_a_full_output_folder_is_refused_unless_told(work: Path, capsys: pytest.
     assert main([*arguments, "--overwrite"]) == 0
 
 
-def test_late_and_bad_rows_are_kept_with_their_reason(work: Path) -> None:
+def test_late_and_bad_rows_are_kept_with_their_reason(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         work / "data/bids/9.parquet",
         item_id=pa.array([1, 2, 3]),
@@ -134,6 +134,10 @@ def test_late_and_bad_rows_are_kept_with_their_reason(work: Path) -> None:
     )
     (work / "data/bids/8.parquet").write_bytes(b"not parquet")
     assert main(["run", "job.sql", "--once", "--out", "results", "--stats", "stats.json", "--quiet"]) == 0
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "dead letter" in line]
+    assert (
+        said.startswith("warning: a row of stream bids is a dead letter: ") and "results/_dead_letter/bids has" in said
+    )
     dead = parquet.read_table(work / "results/_dead_letter/bids").to_pylist()
     reasons = sorted(row["_reason"].split(":")[0] for row in dead)
     assert reasons == ["bad", "bad", "late"]

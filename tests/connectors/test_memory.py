@@ -40,7 +40,7 @@ def test_values_that_do_not_fit_are_bad_rows_with_their_number():
     assert chunk.bad["k"].to_pylist() == ["two", "3.5", "5"]
     assert chunk.bad["_reason"].to_pylist() == [
         "bad: pushed row 2: column k is declared as BIGINT and holds 'two'",
-        "bad: pushed row 3: column k is declared as BIGINT and holds '3.5'",
+        "bad: pushed row 3: column k is declared as BIGINT and holds 3.5",
         "bad: pushed row 5: the event time ts is null",
     ]
 

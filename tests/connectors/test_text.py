@@ -191,7 +191,7 @@ def test_json_values_of_another_kind_are_taken_as_their_text(tmp_path):
         {"note": 5, "k": "7", "price": "2.5", "v": "NaN", "ok": "false", "ts": "2024-01-01 12:00:00"},
         {"note": {"x": [1]}, "k": 3.0, "ts": "2024-01-01 12:00:00"},
         {"note": "c", "k": 3.5, "ts": "2024-01-01 12:00:00"},
-        {"note": "d", "k": 4, "ts": 1704110400},
+        {"note": "d", "k": 4, "ts": 1704110400.5},
     )
     rows, bad = everything(source(tmp_path, text, "a.jsonl", JSON_SCHEMA))
     assert [(r["note"], r["k"], r["price"], r["ok"]) for r in rows] == [
@@ -201,8 +201,47 @@ def test_json_values_of_another_kind_are_taken_as_their_text(tmp_path):
     assert rows[0]["v"] != rows[0]["v"]
     assert [b["_reason"] for b in bad] == [
         "bad: a.jsonl line 3: column k is declared as BIGINT and holds '3.5'",
-        "bad: a.jsonl line 4: column ts is declared as TIMESTAMP and holds '1704110400'",
+        "bad: a.jsonl line 4: column ts is declared as TIMESTAMP and holds 1704110400.5",
     ]
+
+
+@pytest.mark.parametrize("neighbours", [[], [{"ts": "2024-01-01 12:00:00"}], [{"ts": 7}], [{"ts": None, "ok": "t"}]])
+def test_a_json_number_is_a_time_in_the_unit_of_the_stream_and_no_boolean(tmp_path, neighbours):
+    text = as_json({"ts": 1704110400, "k": 1}, {"ts": 1704110400, "ok": 1}, *neighbours)
+    seconds = Schema(JSON_SCHEMA.columns, "s")
+    for name, schema, instant in (
+        ("plain", JSON_SCHEMA, datetime(1970, 1, 1, 0, 28, 24, 110_400)),
+        ("s", seconds, NOON),
+    ):
+        (tmp_path / name).mkdir()
+        rows, bad = everything(source(tmp_path / name, text, "a.jsonl", schema))
+        assert (rows[0]["ts"], rows[0]["k"]) == (instant, 1)
+        assert bad[0]["_reason"] == "bad: a.jsonl line 2: column ok is declared as BOOLEAN and holds 1"
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "1704110400.5", "2024-01-01 12:00:00", "253402300800", "-62135596801", "9223372036854775807", "x"]
+)
+def test_a_file_of_integers_as_times_is_parsed_as_its_text_is_read(tmp_path, odd, monkeypatch):
+    text = HEADER + "".join(f"{n},{n},1.5,{1704110400 + n}\n" for n in range(50))
+    taken = []
+    checked = Typed.checked
+    monkeypatch.setattr(Typed, "checked", lambda self, *given: taken.append(checked(self, *given)) or taken[-1])
+    schema = Schema(tuple(c for c in SCHEMA.columns if c.name != "price"), "s")
+    for name, more in (("plain", ""), ("odd", f"50,50,1.5,{odd}\n51,51,1.5,1704110451\n")):
+        (tmp_path / name).mkdir()
+        rows, bad = everything(source(tmp_path / name, text + more, schema=schema))
+        assert [r["ts"] for r in rows[:50]] == [NOON.replace(second=n) for n in range(50)]
+        assert len(rows) + len(bad) == (52 if more else 50) and len(bad) == (bool(more) and odd != str(NOON))
+    assert taken[0] is not None and all(found is None for found in taken[1:])
+
+
+def test_a_csv_number_is_a_time_where_the_stream_says_its_unit(tmp_path):
+    text = HEADER + "a,1,1.5,1704110400\nb,2,1.5,2024-01-01 12:00:00\n"
+    rows, bad = everything(source(tmp_path, text))
+    assert [r["note"] for r in rows] == ["b"] and [b["note"] for b in bad] == ["a"]
+    rows, bad = everything(source(tmp_path, text, schema=Schema(SCHEMA.columns, "s")))
+    assert [r["ts"] for r in rows] == [NOON, NOON] and bad == []
 
 
 def test_broken_json_lines_are_dead_lettered_with_line_number_and_text(tmp_path):

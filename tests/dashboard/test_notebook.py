@@ -74,7 +74,7 @@ def test_results_as_frames(session: Session, monkeypatch: pytest.MonkeyPatch) ->
     query = session.queries["pairs"]
     fill(session)
     assert list(query.to_pandas().columns) == ["v", "w", "_ts"]
-    monkeypatch.setattr("eddyline.session.find_spec", lambda name: None)
+    monkeypatch.setattr("eddyline.runtime.front.query.find_spec", lambda name: None)
     for convert in (query.to_pandas, query.to_polars):
         with pytest.raises(SettingProblem, match="is not installed"):
             convert()

@@ -36,11 +36,17 @@ def sessions_of(times: Sequence[int], gap: int) -> list[tuple[int, int]]:
         if not found or ts - found[-1][-1] > gap:
             found.append([])
         found[-1].append(ts)
-    return [(group[0], group[-1] + gap + 1) for group in found for _ in group]
+    return [(group[0], group[-1] + gap) for group in found for _ in group]
+
+
+def last_instant(kind: str, end: int) -> int:
+    """The last instant at which a row can come into a window that ends there: a row a whole gap later continues a
+    session."""
+    return end if kind == "session" else end - 1
 
 
 def closed(kind: str, spans: Sequence[int], rows: Sequence[Row], frontier: int) -> list[tuple[Any, ...]]:
-    """(start, end, key, rows, sum, values) of every window and key that ends at or before the frontier."""
+    """(start, end, key, rows, sum, values) of every window and key into which no row from the frontier on can come."""
     ordered = sorted(rows, key=lambda row: row[2])
     placed: dict[tuple[int, int, str | None], list[Row]] = {}
     for key in {row[0] for row in ordered}:
@@ -54,7 +60,7 @@ def closed(kind: str, spans: Sequence[int], rows: Sequence[Row], frontier: int) 
                 placed.setdefault((start, end, key), []).append(row)
     out = []
     for (start, end, key), held in placed.items():
-        if end <= frontier:
+        if last_instant(kind, end) < frontier:
             values = [v for _, v, _ in held if v is not None]
             out.append((start, end, key, len(held), sum(values) if values else None, tuple(v for _, v, _ in held)))
     return out

@@ -48,8 +48,8 @@ SELECT auction, bidder, price, ts, extra, ts::DATE, date_trunc('minute', ts) FRO
 -- q11
 WITH gaps AS (SELECT bidder, ts, ts - lag(ts) OVER w > INTERVAL 10 SECONDS AS fresh FROM bid WINDOW w AS (PARTITION BY bidder ORDER BY ts)),
   numbered AS (SELECT bidder, ts, sum(coalesce(fresh, false)::INT) OVER (PARTITION BY bidder ORDER BY ts) AS session FROM gaps),
-  sessions AS (SELECT bidder, count(*) AS bids, min(ts) AS starts, max(ts) + INTERVAL 10 SECONDS + INTERVAL 1 MICROSECOND AS ends FROM numbered GROUP BY bidder, session)
-  SELECT * FROM sessions WHERE ends <= getvariable('end_of_bid');
+  sessions AS (SELECT bidder, count(*) AS bids, min(ts) AS starts, max(ts) + INTERVAL 10 SECONDS AS ends FROM numbered GROUP BY bidder, session)
+  SELECT * FROM sessions WHERE ends < getvariable('end_of_bid');
 
 -- q12
 SELECT * FROM (SELECT bidder, count(*), time_bucket(INTERVAL 10 SECONDS, ts, TIMESTAMP '1970-01-01') AS starts, starts + INTERVAL 10 SECONDS AS ends FROM bid GROUP BY ALL)

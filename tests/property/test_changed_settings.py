@@ -46,6 +46,7 @@ NEVER: dict[str, Sequence[object]] = {
 #: Settings that change what the page of checkpoints says; `constraints` only to and from `off`.
 SAID = (
     "on_late", "on_bad", "on_violation", "unbounded", "unsatisfiable", "over_budget", "lease", "propagate", "shards", "constraints",
+    "keep_results",
 )  # fmt: skip
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "checkpoints.md"
 CASES = [(name, value) for name, values in NEVER.items() for value in values]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from eddyline.session import Session
-from tests.oracle.group_windows import closed
+from tests.oracle.group_windows import closed, last_instant
 from tests.property.embedded import run_embedded
 from tests.property.specs import Case, StreamSpec
 from tests.property.test_aggregates import Blocks, restarted
@@ -83,7 +83,7 @@ def check(case: Case, wanted: list[Wanted], outcome) -> None:
             (*(r[name] for name in shown.split(", ")), r.get("k"), r["n"], r["total"], tuple(r["held"]), r["_ts"])
             for r in found
         ]
-        right = [(*(w[at] for at in columns), *w[2:], w[1] - 1) for w in expected]
+        right = [(*(w[at] for at in columns), *w[2:], last_instant(kind, w[1])) for w in expected]
         assert sorted(plain, key=str) == sorted(right, key=str), case.queries[number].text
         assert [r["_ts"] for r in found] == sorted(r["_ts"] for r in found)
 
@@ -97,6 +97,22 @@ def test_embedded_and_sharded(block: int) -> None:
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.5 else None  # noqa: B023
         check(case, wanted, run_embedded(case, between))
         check(case, wanted, run_sharded(case, rng.choice((1, 2, 3)), seed))
+
+
+def test_a_session_ends_a_gap_after_its_last_row() -> None:
+    """Gap 5: a row at 9 continues the session whose last row was at 4, a row at 15 does not.
+
+    ts   1  4  9         15
+         [───────────14] [────────20]
+    """
+    rows = tuple(("a", 1, ts) for ts in (1, 4, 9, 15, 30))
+    query = TextQuery("q", "SELECT window_start, window_end, count(*) AS n FROM s GROUP BY SESSION(ts, '5 us')")
+    stream = StreamSpec("s", (("k", "STRING"), ("v", "INT"), ("ts", "TIMESTAMP")), "ts")
+    case = Case((stream,), (query,), ((("s", rows),),))  # type: ignore[arg-type]
+    found = [
+        tuple(r[name] for name in ("window_start", "window_end", "n", "_ts")) for r in run_embedded(case).results["q"]
+    ]
+    assert found == [(1, 14, 3, 14), (15, 20, 1, 20)]
 
 
 def test_tumble_of_a_join_is_the_bucket_of_its_reference() -> None:

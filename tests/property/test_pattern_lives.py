@@ -45,7 +45,7 @@ def drawn(seed: int) -> tuple[Random, Case] | None:
 
 def taken(session: Session, found: dict[str, list[Any]]) -> None:
     for name, query in session.queries.items():
-        found.setdefault(name, []).extend(plain(tuple(r.values())) for r in query.table().to_pylist())
+        found.setdefault(name, []).extend(plain(tuple(r.values())) for r in query.take().to_pylist())
 
 
 @pytest.mark.property
@@ -210,4 +210,4 @@ def test_queries_that_come_and_go_on_shards_that_crash() -> None:
 
 
 def results_of(handle: Any) -> list[tuple[Any, ...]]:
-    return [] if handle is None else [plain(tuple(r.values())) for r in handle.table().to_pylist()]
+    return [] if handle is None else [plain(tuple(r.values())) for r in handle.take().to_pylist()]

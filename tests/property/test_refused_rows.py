@@ -80,7 +80,7 @@ def answers(
         session.run(once=True)
         stats = session.stats()
         assert not any(stats["violations"].values())
-        found = [sorted(map(repr, one.table().to_pylist())) for one in standing]
+        found = [sorted(map(repr, one.take().to_pylist())) for one in standing]
     return found, stats.get("dropped_rows", 0), stats["peak_stored_rows"]
 
 

@@ -129,7 +129,7 @@ def test_a_stream_of_results_is_kept_over_a_restart(tmp_path: Path) -> None:
             session.push("b", [{"x": second % 2, "_ts": second * SECOND}])
             session.step()
         session.run(once=True) if part == 2 else session.stop()
-        found += session.queries["pairs"].table().to_pylist()
+        found += session.queries["pairs"].take().to_pylist()
     pairs = sorted((row["first"].second, row["second"].second) for row in found)
     assert pairs == sorted((a, b) for a in range(12) for b in range(a, min(a + 6, 12)) if (b - a) % 2 == 0)
 

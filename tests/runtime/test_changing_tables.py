@@ -39,7 +39,7 @@ def push(session: Session, *orders: tuple[int, str, int]) -> None:
 
 
 def priced(session: Session) -> list[tuple[int, float]]:
-    return [(row["id"], row["rate"]) for row in session.queries["priced"].table().to_pylist()]
+    return [(row["id"], row["rate"]) for row in session.queries["priced"].take().to_pylist()]
 
 
 def test_rows_after_the_instant_meet_the_new_version(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def bids(*rows: tuple[int, int, int]) -> pa.Table:
 
 
 def taken(session: Session, query: str) -> list[tuple]:
-    return [tuple(row.values())[:-1] for row in session.queries[query].table().to_pylist()]
+    return [tuple(row.values())[:-1] for row in session.queries[query].take().to_pylist()]
 
 
 def test_queries_over_one_derived_stream_compute_it_once() -> None:

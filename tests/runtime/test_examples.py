@@ -84,7 +84,7 @@ def test_different_speeds() -> None:
         query = session.query("q", "SELECT a.ts AS x FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.k = b.k")
         session.push("a", [{"k": 1, "ts": s * SECOND} for s in (5, 30)])
         session.push("b", [{"k": 1, "ts": s * SECOND} for s in (6, 10)])
-        assert query.table().num_rows == 1
+        assert query.take().num_rows == 1
         assert session.pipeline.frontier == 10 * SECOND
         assert session.pipeline.waiting == 2
         session.run()

@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
+from eddyline.errors import BindingProblem
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
 from tests.oracle.intake import Epoch, Stream, intake
@@ -149,3 +150,33 @@ def test_what_was_decided_once_is_decided_so_after_a_restart(tmp_path: Path, see
         now += timedelta(minutes=rng.choice([0, 30, 120]))
     found = parquet.read_table(tmp_path / "out" / "q").column("k").to_pylist()
     assert sorted(found) == sorted(wanted)
+
+
+def test_an_early_instant_that_was_an_integer_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    session = Session()
+    session.stream("s", SCHEMA, time="ts")
+    session.stream("t", SCHEMA, time="ts")
+    session.query("q", "SELECT k FROM s UNION ALL SELECT k FROM t")
+    with caplog.at_level("WARNING"):
+        session.push("t", [(1, "1970-01-01 00:00:01"), (2, 1_704_110_400_000_000)])
+        session.step()
+        assert caplog.text == ""
+        for _ in range(2):
+            session.push("s", [(1, 1_704_110_400)])
+            session.step()
+    (warned,) = [record.getMessage() for record in caplog.records]
+    assert warned.startswith("stream s: an integer read as TIMESTAMP lies before 1971") and "time_unit = 's'" in warned
+
+
+def test_a_stream_that_says_its_unit_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    session = Session()
+    integers = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    session.stream("s", integers, time="ts", time_unit="s")
+    query = session.query("q", "SELECT ts FROM s")
+    with caplog.at_level("WARNING"):
+        session.push("s", [(1, 5), (2, 1_704_110_400)])
+        session.run()
+    assert query.table().column("ts").to_pylist() == [datetime(1970, 1, 1, 0, 0, 5), datetime(2024, 1, 1, 12)]
+    assert caplog.text == ""
+    with pytest.raises(BindingProblem, match="time_unit = 'weeks' is not known"):
+        session.stream("x", integers, time="ts", time_unit="weeks")

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from eddyline import Session
-from eddyline.errors import DataProblem
+from eddyline import Query, Session
+from eddyline.errors import BindingProblem, DataProblem
 from eddyline.settings import Settings
 from tests.runtime.punctuated import SECOND, made
 
@@ -129,7 +130,7 @@ def test_a_run_after_the_end_goes_on_behind_the_heartbeat(tmp_path: Path) -> Non
         session = made(STREAMS, checkpoint=str(tmp_path / "checkpoint"))
         query = session.query("q", "SELECT window_end, count(*) AS n FROM a GROUP BY TUMBLE(ts, '10 seconds')")
         run(session, [("a", event) for event in events])
-        found.append(query.table().column("n").to_pylist())
+        found.append(query.take().column("n").to_pylist())
         dead.append(reasons(session))
         session.stop()
     assert (found, dead) == ([[2], [1], [2]], [[], [(1, "violation")], []])
@@ -161,7 +162,7 @@ def test_the_order_of_the_source_decides_whatever_the_epochs(text: str) -> None:
         session = made(text)
         query = session.query("q", "SELECT k FROM a")
         run(session, [("a", event) for event in events], cuts)
-        outcomes.add(str((query.table().column("k").to_pylist(), reasons(session), session.stats()["violations"]["a"])))
+        outcomes.add(str((query.take().column("k").to_pylist(), reasons(session), session.stats()["violations"]["a"])))
     assert outcomes == {str(([0, 1, 3, 5, 7], [(2, "violation"), (4, "violation"), (6, "violation")], 3))}
 
 
@@ -254,7 +255,7 @@ def test_at_the_end_the_latest_table_has_come_as_far_as_its_streams(named: bool)
         )
         rows = [("b", row(1, at)) for at in (1, 3, 4.5, 5)] + [("a", row(1, at)) for at in (2, 4, 5, 6, 20)]
         run(session, [*rows, *events])
-        found.append(query.table().column("n").to_pylist())
+        found.append(query.take().column("n").to_pylist())
     assert found == [[1, 2, 2, 2, 2], [1, 2, 2, 3, 3], [1, 2, 2, 3, None]]
 
 
@@ -288,3 +289,62 @@ def test_files_in_the_order_of_their_names(epoch_rows: int, tmp_path: Path) -> N
         session.stop()
     assert answered == [[[0, 2, 4], [0, 2]], [[6], [4, 6]]]
     assert dead == [[(1, "violation"), (3, "violation")], [(5, "violation")]]
+
+
+# -- session.advance
+
+
+def advanced() -> tuple[Session, Query]:
+    session = Session()
+    session.execute("""
+        CREATE STREAM bids (item BIGINT, "the time" TIMESTAMP) WITH (time = 'the time');
+        CREATE STREAM asks (item BIGINT, ts TIMESTAMP) WITH (time = 'ts');
+    """)
+    query = session.query(
+        "pairs",
+        """SELECT window_end AS e, count(*) AS n FROM bids [RANGE 5 SECONDS] b, asks [NOW] a WHERE a.item = b.item
+           GROUP BY TUMBLE(b."the time", '10 seconds')""",
+    )
+    session.push("bids", [(1, "2024-01-01 10:00:01")])
+    session.push("asks", [(1, "2024-01-01 10:00:02"), (1, "2024-01-01 10:00:03")])
+    return session, query
+
+
+@pytest.mark.parametrize("to", ["2024-01-01 10:00:15", datetime(2024, 1, 1, 10, 0, 15)])
+def test_advance_moves_the_horizons_of_streams_without_a_row(to: str | datetime) -> None:
+    session, query = advanced()
+    assert len(query) == 0
+    session.advance("bids", to=to)
+    assert len(query) == 0, "asks may still have earlier rows"
+    session.advance("asks", to=to)
+    assert [row["n"] for row in query.take().to_pylist()] == [2]
+    session.push("bids", [(1, to)])
+    session.push("bids", [(1, "2024-01-01 10:00:15.000001")])
+    assert session.dead_letters("bids").num_rows == 0
+    session.step()
+    (reason,) = session.dead_letters("bids").column("_reason").to_pylist()
+    assert "heartbeat" in reason
+
+
+def test_advance_of_all_streams() -> None:
+    session, query = advanced()
+    session.advance(to="2024-01-01 10:00:15")
+    assert [row["n"] for row in query.take().to_pylist()] == [2]
+
+
+def test_advance_of_a_stream_of_files_stands_after_its_rows_of_that_instant(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("k,ts\n1,2024-01-01 10:00:01\n2,2024-01-01 10:00:20\n")
+    session = Session()
+    session.execute(f"CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'csv', path = '{tmp_path}')")
+    query = session.query("q", "SELECT window_end AS e, count(*) AS n FROM s GROUP BY TUMBLE(ts, '10 seconds')")
+    session.advance("s", to="2024-01-01 10:00:30")
+    session.run()
+    assert [row["n"] for row in query.take().to_pylist()] == [1, 1]
+
+
+def test_advance_names_a_stream_and_an_instant() -> None:
+    session, _ = advanced()
+    with pytest.raises(BindingProblem, match="nowhere"):
+        session.advance("nowhere", to="2024-01-01")
+    with pytest.raises(BindingProblem, match="5 is no instant"):
+        session.advance("bids", to=5)  # type: ignore[arg-type]

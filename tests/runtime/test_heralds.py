@@ -235,7 +235,7 @@ def test_a_statement_happens_once_per_checkpoint(tmp_path: Path) -> None:
         with Session(Settings(), checkpoint=tmp_path / "checkpoint") as session:
             session.execute(text)
             session.run(once=True)
-            found.append((session.queries["q"].table().column("store").to_pylist(), session.stats()["violations"]))
+            found.append((session.queries["q"].take().column("store").to_pylist(), session.stats()["violations"]))
     assert found[0] == ([1], {"sales": 1})
     # The herald was in force for one more row when the first run ended.
     assert found[1] == ([7], {"sales": 2})

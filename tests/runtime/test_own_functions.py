@@ -43,7 +43,7 @@ def ask(session: Session, select: str) -> list[object]:
     query = session.query("q", f"SELECT {select} AS v FROM s")
     session.push("s", ROWS)
     session.run(once=True)
-    return query.table().column("v").to_pylist()
+    return query.take().column("v").to_pylist()
 
 
 def test_a_function_gets_whole_columns() -> None:

@@ -32,7 +32,7 @@ def orders(*rows: tuple[int, str, float]) -> pa.Table:
 
 
 def results(session: Session, name: str = "q") -> list[tuple[int, int]]:
-    return [(row["id"], row["rate"]) for row in session.queries[name].table().to_pylist()]
+    return [(row["id"], row["rate"]) for row in session.queries[name].take().to_pylist()]
 
 
 def test_each_order_meets_the_rate_of_its_time() -> None:

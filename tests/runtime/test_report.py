@@ -22,7 +22,8 @@ KEYS = {
     "probes_shared", "visited", "peak_stored_rows", "stored_rows", "peak_state_bytes", "state_bytes", "spilled_bytes", "response",
     "null_results", "frontier", "frontiers", "plan", "migrations", "operators", "suspensions", "resumptions", "marks", "demand_checks",
     "suspended_peak", "partials_avoided", "demand", "patterns", "zones_skipped", "zones_passed", "conditions_avoided", "late_records",
-    "punctuations", "violations", "purged_rows", "dropped_rows", "templates", "punctuations_out", "tables", "results_held",
+    "punctuations", "violations", "purged_rows", "dropped_rows", "templates", "punctuations_out", "tables", "results_held", "kept_results",
+    "dropped_results",
 }  # fmt: skip
 
 

@@ -333,10 +333,10 @@ def test_a_stream_of_requests_sees_rows_of_an_idle_stream_that_wait() -> None:
         clock.advance(2 * 3_600)
         session.push("asks", [("a", at(30)), ("b", at(31)), ("b", at(40))])
         session.step()
-        found = [(row["src"], row["n"], row["_ts"].second) for row in session.queries["asks"].table().to_pylist()]
+        found = [(row["src"], row["n"], row["_ts"].second) for row in session.queries["asks"].take().to_pylist()]
         assert found == [("a", 1, 2), ("a", 3, 30), ("b", 1, 31)]
         # A query over the stream alone has not moved on, and still takes what comes.
-        assert session.queries["all_packets"].table().num_rows == 3
+        assert session.queries["all_packets"].take().num_rows == 3
         session.push("packets", packets(12))
         session.run(once=True)
         assert session.queries["all_packets"].table().num_rows == 2

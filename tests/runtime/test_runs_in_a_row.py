@@ -71,7 +71,7 @@ def test_runs_in_a_row_answer_as_one(tmp_path: Path, checkpoint: bool) -> None:
             session.push("p", part(number))
             session.run()
             for name, query in queries.items():
-                taken[name] += map(str, query.table().drop_columns("_ts").to_pylist())
+                taken[name] += map(str, query.take().drop_columns("_ts").to_pylist())
         assert session.sink("every").table().num_rows == sum(map(len, taken.values()))  # type: ignore[attr-defined]
         assert session.stats()["rows_in"] == {"a": 20 * PARTS, "p": 20 * PARTS}
     assert written(folder) == right

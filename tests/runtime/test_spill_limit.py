@@ -37,9 +37,9 @@ def main(how: str) -> None:
             at = pa.array(np.full(len(asked), (first + ROWS) * 1000 - 1)).cast(pa.timestamp("us"))
             session.push("b", pa.table({"k": asked, "x": np.full(len(asked), epoch), "ts": at}))
             session.step()
-            found += session.queries["q"].table().num_rows
+            found += session.queries["q"].take().num_rows
         session.run(once=True)
-        found += session.queries["q"].table().num_rows
+        found += session.queries["q"].take().num_rows
         spilled = sum(session.stats()["spilled_bytes"].values())
     print(found, spilled)
 

@@ -12,7 +12,7 @@ import pytest
 from eddyline.cli.__main__ import main
 
 JOB = """
-CREATE STREAM s (k BIGINT, ts TIMESTAMP, seen TIMESTAMP) WITH (format='{format}', path='{path}', time='{time}');
+CREATE STREAM s (k BIGINT, ts TIMESTAMP, seen TIMESTAMP) WITH (format='{format}', path='{path}', time='{time}'{more});
 CREATE QUERY q AS SELECT k FROM s;
 """
 
@@ -27,8 +27,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(path: str = "old", kind: str = "csv", time: str = "ts") -> int:
-    Path("job.sql").write_text(JOB.format(path=path, format=kind, time=time))
+def run(path: str = "old", kind: str = "csv", time: str = "ts", more: str = "") -> int:
+    Path("job.sql").write_text(JOB.format(path=path, format=kind, time=time, more=more))
     return main(["run", "job.sql", "--once", "--out", "results", "--checkpoint", "ck", "--quiet"])
 
 
@@ -47,7 +47,12 @@ def test_another_folder_with_files_of_the_same_names_is_refused(work: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("change", "word"), [({"kind": "jsonl"}, "format: csv"), ({"time": "seen"}, "time column: ts")]
+    ("change", "word"),
+    [
+        ({"kind": "jsonl"}, "format: csv"),
+        ({"time": "seen"}, "time column: ts"),
+        ({"more": ", time_unit='ms'"}, "unit of integers as times: us"),
+    ],
 )
 def test_another_format_or_time_column_is_refused(
     work: Path, capsys: pytest.CaptureFixture[str], change: dict[str, str], word: str

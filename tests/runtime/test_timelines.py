@@ -23,7 +23,7 @@ def rows(*seconds: float) -> list[tuple[int, int]]:
 
 
 def seconds(query: object) -> list[float]:
-    return [ts.timestamp() for ts in query.table().column("_ts").to_pylist()]  # type: ignore[attr-defined]
+    return [ts.timestamp() for ts in query.take().column("_ts").to_pylist()]  # type: ignore[attr-defined]
 
 
 def test_a_filter_answers_at_once_whatever_a_stranger_waits_for() -> None:
@@ -33,7 +33,7 @@ def test_a_filter_answers_at_once_whatever_a_stranger_waits_for() -> None:
         filtered = session.query("filtered", "SELECT k FROM a WHERE k > 0")
         session.push("a", rows(1, 2))
         session.step()
-        assert filtered.table().num_rows == 1
+        assert filtered.take().num_rows == 1
         session.query("stranger", PAIRS)
         session.query("silent", "SELECT COUNT(*) AS n FROM b [RANGE 1 HOUR]")
         session.push("a", rows(3, 4))
@@ -193,10 +193,10 @@ def test_after_every_epoch_each_query_has_delivered_what_it_would_have_delivered
                 session.push(name, pushed)
             session.step()
             for name, handle in handles.items():
-                delivered[name].append(sorted(str(row) for row in handle.table().to_pylist()))
+                delivered[name].append(sorted(str(row) for row in handle.take().to_pylist()))
         session.run(once=True)
         for name, handle in handles.items():
-            delivered[name].append(sorted(str(row) for row in handle.table().to_pylist()))
+            delivered[name].append(sorted(str(row) for row in handle.take().to_pylist()))
         return delivered
 
     together = played(chosen)

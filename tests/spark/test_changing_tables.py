@@ -109,7 +109,7 @@ def test_a_job_on_spark_reads_a_table_again(spark, tmp_path: Path) -> None:
             while not holds():
                 assert time.monotonic() < limit, found
                 time.sleep(0.1)
-                found.extend((row["v"], row["rate"]) for row in session.queries["q"].table().to_pylist())
+                found.extend((row["v"], row["rate"]) for row in session.queries["q"].take().to_pylist())
 
         wait_for(lambda: (3, 1) in found)
         write(tmp_path, 2)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import pytest
 
+from eddyline import Session
 from eddyline.connectors.results.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
@@ -60,6 +61,21 @@ def test_a_frame_that_does_not_stream_is_refused(spark) -> None:
 def test_a_column_without_a_type_of_ours_is_refused(spark) -> None:
     with pytest.raises(BindingProblem, match="column xs"):
         frame_schema("a", spark.createDataFrame([], "k long, xs map<string, int>"))
+
+
+def test_integers_of_a_frame_are_times_in_its_unit_and_results_stay_until_they_are_taken(spark, tmp_path: Path) -> None:
+    noon = 1_704_110_400
+    (tmp_path / "rows").mkdir()
+    parquet.write_table(pa.table({"k": [1, 2, 3], "ts": [noon, noon + 1, noon + 2]}), tmp_path / "rows" / "0.parquet")
+    session = Session(spark=spark, checkpoint=str(tmp_path / "checkpoint"))
+    frame = spark.readStream.schema("k long, ts long").parquet(str(tmp_path / "rows"))
+    session.stream("s", frame, time="ts", time_unit="s")
+    query = session.query("q", "SELECT k, ts FROM s")
+    session.run()
+    assert query.table().column("ts").to_pylist() == [datetime(2024, 1, 1, 12, 0, second) for second in range(3)]
+    assert [row["k"] for row in query] == [1, 2, 3] and len(query) == 3
+    assert query.take().num_rows == 3 and len(query) == query.table().num_rows == 0 and query
+    assert repr(query).startswith("<Query q: ")
 
 
 @pytest.mark.long

@@ -69,7 +69,7 @@ def test_a_session_from_start_to_end(spark, data: Path) -> None:
                 and "replication 1" in plan
             )
             session.run()
-            assert same.table().column("av").to_pylist() == list(range(1000)) and same.table().num_rows == 0
+            assert same.take().column("av").to_pylist() == list(range(1000)) and same.table().num_rows == 0
             assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
             assert spark.conf.get("spark.sql.shuffle.partitions") == "7"
             assert spark.conf.get("spark.sql.adaptive.enabled") == "false"

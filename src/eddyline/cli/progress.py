@@ -1,12 +1,14 @@
 """The progress of a running job: a live table on a terminal, plain lines elsewhere.
 
-Answer   Rows per second, frontier, state, results per query; a summary at the end.
+Answer   Rows per second, frontier, state, results per query; warnings as lines; a summary at the end.
 State    When the display was drawn last, and the rows so far at that time.
 Limits   At most four displays per second, whatever the number of epochs.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
@@ -16,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from eddyline.errors import EddylineWarning
 from eddyline.model.clock import WALL, Clock
 from eddyline.runtime.figures.report import Report
 
@@ -33,10 +36,17 @@ class ProgressDisplay:
         self.quiet = quiet
         self.console = console or Console()
         self._live: Live | None = None
+        self._warnings = warnings.catch_warnings()
         self._shown = self._clock.now()
         self._rows = 0
 
     def __enter__(self) -> ProgressDisplay:
+        self._warnings.__enter__()
+        warnings.simplefilter("always", EddylineWarning)
+        show = warnings.showwarning
+        warnings.showwarning = lambda text, kind, *place: (
+            _line(text) if kind is EddylineWarning else show(text, kind, *place)
+        )
         if not self.quiet and self.console.is_terminal:
             self._live = Live(console=self.console, auto_refresh=False, transient=True)
             self._live.__enter__()
@@ -47,6 +57,7 @@ class ProgressDisplay:
     ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, problem, trace)
+        self._warnings.__exit__(kind, problem, trace)
 
     def observe(self, report: Callable[[], Report]) -> None:
         now = self._clock.now()
@@ -92,6 +103,11 @@ class ProgressDisplay:
 
     def _print(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
+
+def _line(text: Warning | str) -> None:
+    """A warning as one line, also with --quiet."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)
+
 
 
 def _named_by_user(counts: Mapping[str, int]) -> dict[str, int]:

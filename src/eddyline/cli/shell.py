@@ -16,6 +16,7 @@ import shlex
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from rich.text import Text
 from eddyline.cli.inference import declaration, stem
 from eddyline.cli.jobs import read_job
 from eddyline.connectors.results.sinks import as_rich
-from eddyline.errors import EddylineError, UserError
+from eddyline.errors import EddylineError, EddylineWarning, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import DeclaredSink
 from eddyline.language.job import ExplainTemplate
@@ -78,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # From here on Ctrl-C ends the statement that runs, not the shell.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The shell itself shows what took no part.
+    warnings.simplefilter("ignore", EddylineWarning)
     # Outside a terminal a table is as wide as its contents.
     shell = Shell(Console() if sys.stdout.isatty() else Console(width=200))
     for path in args.files:

@@ -30,6 +30,8 @@ class Chunk:
     bad: pa.Table | None = None
     #: The records between these rows: `number` counts `rows`.
     records: tuple[Records, ...] = ()
+    #: An integer became an instant before 1971, and the stream does not say the unit of its integers.
+    early: bool = False
 
 
 class Source(Protocol):

@@ -47,7 +47,8 @@ def within(chunk: Chunk, stream: Stream, limit: int | None) -> Chunk:
     letters = text_rows(stream.schema, lost.append_column("_reason", pa.repeat(pa.scalar(reason), lost.num_rows)))
     bad = letters if chunk.bad is None else pa.concat_tables([chunk.bad, letters])
     kept = ~ahead.to_numpy()
-    return Chunk(chunk.rows.filter(pa.array(kept)), bad, tuple(_renumbered(batch, kept) for batch in chunk.records))
+    records = tuple(_renumbered(batch, kept) for batch in chunk.records)
+    return replace(chunk, rows=chunk.rows.filter(pa.array(kept)), bad=bad, records=records)
 
 
 def _renumbered(records: Records, kept: np.ndarray) -> Records:
@@ -58,10 +59,23 @@ def _renumbered(records: Records, kept: np.ndarray) -> Records:
 
 
 class FutureWatch:
-    """Warns of streams whose horizon no real row will reach for a long time."""
+    """Warns of streams whose horizon no real row will reach for a long time, and of those whose integers are probably no
+    microseconds."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
+        self._warned_early: set[str] = set()
+
+    def look_back(self, stream: Stream) -> None:
+        """A row of the stream has an instant before 1971 that was an integer."""
+        if stream.name in self._warned_early:
+            return
+        self._warned_early.add(stream.name)
+        log.warning(
+            "stream %s: an integer read as TIMESTAMP lies before 1971: integers are microseconds from 1970; "
+            "WITH (time_unit = 's') reads them as seconds ('ms', 'us' and 'ns' are the others)",
+            stream.name,
+        )
 
     def look(self, stream: Stream, newest: int, instant: int) -> None:
         """`newest` is the newest event time of a stream, `instant` is now."""

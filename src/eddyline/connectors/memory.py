@@ -20,14 +20,11 @@ import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk, Position
 from eddyline.connectors.formats.conform import EARLIEST, conform, target_of
-from eddyline.connectors.formats.json_values import json_text
 from eddyline.connectors.formats.valid_text import with_valid_text
-from eddyline.errors import CheckpointProblem, DataProblem
+from eddyline.connectors.pushed_rows import Rows, as_tables
+from eddyline.errors import CheckpointProblem
 from eddyline.model.records.records import Records
-from eddyline.model.schema import Schema, Stream
-
-#: A pa.Table, a pa.RecordBatch, dictionaries, or sequences in the declared order.
-Rows = Any
+from eddyline.model.schema import Stream
 
 
 class MemorySource:
@@ -54,12 +51,12 @@ class MemorySource:
         self.bounded = self._ends
 
     def push(self, rows: Rows) -> int:
-        """Add rows: an Arrow table or batch, dictionaries, or sequences in the declared order. Returns their number."""
-        table = as_table(rows, self.stream.schema)
-        if table.num_rows:
-            with self._lock:
-                self._waiting.append(table)
-        return int(table.num_rows)
+        """Add rows, in any form that `as_tables` takes: all of them or, where one is refused, none; how many there
+        were."""
+        tables = as_tables(rows, self.stream.schema)
+        with self._lock:
+            self._waiting.extend(tables)
+        return sum(table.num_rows for table in tables)
 
     def push_record(self, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
         """Add records with the place right after the newest row pushed so far, one per line of the body."""
@@ -83,6 +80,7 @@ class MemorySource:
 
     def read(self, max_rows: int) -> Chunk | None:
         rows, bad, records = list[pa.Table](), list[pa.Table](), list[Records]()
+        early = False
         left = max_rows
         while left > 0 and not self._is_closed:
             with self._lock:
@@ -100,6 +98,7 @@ class MemorySource:
             chunk = conform(with_valid_text(table), self.stream, "pushed", self._row)
             self._row += table.num_rows
             left -= table.num_rows
+            early = early or chunk.early
             rows.append(chunk.rows)
             self._note_newest(chunk.rows)
             if chunk.bad is not None:
@@ -107,7 +106,7 @@ class MemorySource:
         if left == max_rows and not records:
             return None
         whole = pa.concat_tables(rows or [target_of(self.stream.schema).empty_table()])
-        return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records))
+        return Chunk(whole, pa.concat_tables(bad) if bad else None, tuple(records), early)
 
     def place_up_to(self, limit: int | None) -> None:
         """Rows of the next read with an event time after `limit` will be removed: records get a place before them."""
@@ -175,37 +174,3 @@ class MemorySource:
 
     def go_on(self) -> None:
         self.bounded, self._is_closed = self._ends, False
-
-
-def as_table(rows: Rows, schema: Schema) -> pa.Table:
-    """Rows in any of the accepted forms as a table; `conform` converts the types later."""
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    listed: list[Any] = list(rows)
-    if not listed:
-        return target_of(schema).empty_table()
-    hint = f"columns are {', '.join(schema.names)}"
-    if not isinstance(listed[0], Mapping):
-        width = len(schema.names)
-        if any(len(row) != width for row in listed):
-            raise DataProblem("a pushed row has the wrong number of values", hint=hint)
-        columns: list[Sequence[Any]] = list(zip(*listed, strict=True))
-    else:
-        unknown = {key for row in listed for key in row} - set(schema.names)
-        if unknown:
-            raise DataProblem(f"pushed rows have unknown columns: {', '.join(sorted(map(str, unknown)))}", hint=hint)
-        columns = [[row.get(name) for row in listed] for name in schema.names]
-    arrays = [_column(values, c.type.arrow) for values, c in zip(columns, schema.columns, strict=True)]
-    return pa.Table.from_arrays(arrays, names=schema.names)
-
-
-def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Python values in the declared type; if some do not fit, in the type that Arrow infers, or else all as text."""
-    for wanted in (kind, None):
-        try:
-            return pa.array(values, wanted)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            continue
-    return pa.array([json_text(v) for v in values], pa.string())

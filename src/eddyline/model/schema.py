@@ -31,6 +31,8 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Schema:
     columns: tuple[Column, ...]
+    #: s | ms | us | ns: what integers count that are read as TIMESTAMP; None: nothing is said, and they are microseconds.
+    time_unit: str | None = None
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -57,6 +59,18 @@ class Schema:
         """The column of that name; as in SQL, the case of letters does not matter."""
         wanted = name.lower()
         return next((c for c in self.columns if c.name.lower() == wanted), None)
+
+
+#: What integers may count that are read as TIMESTAMP.
+TIME_UNITS = ("s", "ms", "us", "ns")
+
+
+def time_unit(text: str) -> str:
+    """The unit of that name."""
+    found = text.strip().lower()
+    if found not in TIME_UNITS:
+        raise BindingProblem(f"time_unit = '{text}' is not known", hint=f"units are {', '.join(TIME_UNITS)}")
+    return found
 
 
 #: The event time of a derived stream, which queries call `_ts`: no column that a query selects has this name.

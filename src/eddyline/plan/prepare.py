@@ -18,7 +18,7 @@ from eddyline.plan.rewrite import rewrite
 from eddyline.plan.tree.jtree.tree import JTree
 from eddyline.plan.tree.statistics import Sources
 from eddyline.plan.tree.tree_choice import choose, choose_tree, positions_of, qualified
-from eddyline.plan.verify import verify, warnings_of
+from eddyline.plan.verify import unseen, verify, warnings_of
 
 if TYPE_CHECKING:
     from eddyline.plan.shape import Part
@@ -102,7 +102,7 @@ def notices(query: BoundQuery, sources: Sources | None = None) -> list[str]:
     # Several queries behind one outer join may have equal warnings.
     inner = list(dict.fromkeys(line for maker in query.makers for line in notices(maker, sources)))
     planner = _planner(query)
-    return inner + (warnings_of(query, sources) if planner is None else planner.notices(query, sources))
+    return inner + (unseen(query) + warnings_of(query, sources) if planner is None else planner.notices(query, sources))
 
 
 def shape(query: BoundQuery, sources: Sources, text: str) -> Part:

@@ -2,6 +2,7 @@
 
 Answer   `verify` raises if a query breaks a law of bound queries, `verify_rewritten` if a rule changed what no rule may
          change. `warnings_of` names state that can only grow; with `SET unbounded = 'error'` it refuses the query.
+         `unseen` names what is never shown.
 Limits   Whether two conditions are equivalent is not tested here: goldens run both.
 """
 
@@ -20,9 +21,12 @@ from eddyline.model.expressions.expression import (
 )
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import ROW
-from eddyline.model.window import Unbounded
+from eddyline.model.window import NOW, Range, Unbounded
 from eddyline.plan.promised import Sources, lasting, times_of
 from eddyline.plan.ranges.implied import implied_windows
+
+#: In microseconds: outputs of EMIT ON CHANGE are rarely closer to each other in event time.
+_SECOND = 1_000_000
 
 
 def verify(query: BoundQuery) -> None:
@@ -130,6 +134,19 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
             raise PlanProblem(text, hint=hint)
         found.append(text)
     return found
+
+
+def unseen(query: BoundQuery) -> list[str]:
+    """The windows of a changelog in which rows come and go between two outputs, one line each: EMIT ON CHANGE gives the
+    last moment before the frontier, and a row that has left by then is never shown."""
+    if not query.is_changelog or query.emit.kind != "change" or query.group_window is not None or query.name[:1] == "_":
+        return []
+    brief = [r for r in query.streams if r.window == NOW or (isinstance(r.window, Range) and r.window.micros < _SECOND)]
+    return [
+        f"query {query.name}: rows of {one.source} [{one.window}] that come and go between two outputs of EMIT ON CHANGE are "
+        f"never shown; leave the window out, or write EMIT EVERY and a window as long as its period"
+        for one in brief
+    ]
 
 
 def _puts_together(query: BoundQuery) -> bool:

@@ -15,6 +15,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -210,10 +211,11 @@ class FileSource:
         """The next rows. A bounded source also reads the block that follows them, so that `finished` is right."""
         rows: list[pa.Table] = []
         bad: list[pa.Table] = []
-        left = max_rows
+        left, early = max_rows, False
         while left > 0 and (block := self._next_block()) is not None:
             count = min(left, block.count)
             chunk = self._take(block, count)
+            early = early or chunk.early
             left -= count
             if chunk.rows.num_rows:
                 rows.append(chunk.rows)
@@ -224,7 +226,7 @@ class FileSource:
         if left == max_rows:
             return None
         whole = rows[0] if len(rows) == 1 else pa.concat_tables(rows) if rows else self._empty
-        return Chunk(whole, pa.concat_tables(bad) if bad else None)
+        return Chunk(whole, pa.concat_tables(bad) if bad else None, early=early)
 
     def position(self) -> dict[str, Any]:
         begun = self._begun if self._row else None
@@ -338,7 +340,7 @@ class FileSource:
         chunk = _conformed(part, file, self.stream, self._columns, self._marks_of(file))
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
-            chunk = Chunk(chunk.rows, self._bad_in_full(file, part))
+            chunk = replace(chunk, bad=self._bad_in_full(file, part))
         if block.last and self._rest is None:
             self._finish()
         return chunk
@@ -382,11 +384,11 @@ def _conformed(
     with marks.parsing(block.first, block.count):
         chunk = conform(rows, target, file.name, block.first, columns=read, numbers=block.numbers, unit=block.unit)
     if columns is not None and not block.projected:
-        chunk = Chunk(chunk.rows.select(target_of(target.schema, columns).names), chunk.bad)
+        chunk = replace(chunk, rows=chunk.rows.select(target_of(target.schema, columns).names))
     if block.bad is None or block.bad.num_rows == 0:
         return chunk
     # Within a chunk, lines that are no rows come before rows that do not fit; the reasons have the number of each line.
-    return Chunk(chunk.rows, block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))
+    return replace(chunk, bad=block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))
 
 
 def _with_partitions(rows: pa.Table, file: DataFile, schema: Schema) -> pa.Table:

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk
-from eddyline.connectors.formats.conversion import as_text, convert
+from eddyline.connectors.formats.conversion import Reading, as_text, convert
+from eddyline.connectors.formats.unions import is_text
 from eddyline.model.schema import Column, Schema, Stream, Table
 
 #: First and last microsecond of the years 1 to 9999.
@@ -82,20 +83,21 @@ def conform(
     time = stream.time if isinstance(stream, Stream) else None
     target = target_of(schema, columns)
     doubts: list[_Doubt] = []
-    rows = table
+    rows, reading = table, Reading(schema.time_unit)
     if not table.schema.equals(target):
-        rows, doubts = _convert_all(table, schema, target)
+        rows, doubts = _convert_all(table, schema, target, reading)
     if time is not None:
         doubts = doubts + _time_doubts(rows, schema, time)
     if not doubts:
-        return Chunk(rows)
+        return Chunk(rows, early=reading.early)
     where = np.arange(first_row + 1, first_row + 1 + table.num_rows) if numbers is None else numbers
     # Not every name of a file is text.
     shown = origin.encode("utf-8", "backslashreplace").decode()
-    return _separate(table, rows, doubts, schema, target, f"{shown} {unit} ", where)
+    good, bad = _separate(table, rows, doubts, schema, f"{shown} {unit} ", where)
+    return Chunk(good, bad, early=reading.early)
 
 
-def _convert_all(table: pa.Table, schema: Schema, target: pa.Schema) -> tuple[pa.Table, list[_Doubt]]:
+def _convert_all(table: pa.Table, schema: Schema, target: pa.Schema, reading: Reading) -> tuple[pa.Table, list[_Doubt]]:
     names, doubts, arrays = table.column_names, [], []
     for name in target.names:
         column = schema.find(name)
@@ -105,7 +107,7 @@ def _convert_all(table: pa.Table, schema: Schema, target: pa.Schema) -> tuple[pa
             doubts.append((np.ones(table.num_rows, bool), f"missing column {name}"))
             arrays.append(pa.chunked_array([pa.nulls(table.num_rows, column.type.arrow)]))
             continue
-        values, fits = convert(table.column(index), column.type)
+        values, fits = convert(table.column(index), column.type, reading)
         arrays.append(values)
         if fits is not None:
             misfit = ~fits.to_numpy()
@@ -121,7 +123,10 @@ def _misfit_text(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 
 def _quoted(values: pa.ChunkedArray) -> pa.ChunkedArray:
     text = pc.utf8_slice_codeunits(as_text(values), 0, 200)
-    return pc.binary_join_element_wise("'", text, "'", "") if pa.types.is_string(values.type) else text
+    quoted = pc.binary_join_element_wise("'", text, "'", "")
+    if pa.types.is_union(values.type):
+        return pc.if_else(is_text(values), quoted, text)
+    return quoted if pa.types.is_string(values.type) else text
 
 
 def _time_doubts(rows: pa.Table, schema: Schema, time: str) -> list[_Doubt]:
@@ -155,10 +160,9 @@ def _separate(
     rows: pa.Table,
     doubts: list[_Doubt],
     schema: Schema,
-    target: pa.Schema,
     place: str,
     where: np.ndarray,
-) -> Chunk:
+) -> tuple[pa.Table, pa.Table]:
     """Good rows apart from bad ones; of several mistakes in a row, the first is reported."""
     dead = np.zeros(table.num_rows, bool)
     reasons = pa.nulls(table.num_rows, pa.string())
@@ -177,7 +181,7 @@ def _separate(
         index = find_column(names, name)
         arrays.append(as_text(lost.column(index)) if index >= 0 else pa.nulls(len(chosen), pa.string()))
     bad = pa.Table.from_arrays([*arrays, reason], schema=bad_schema(schema))
-    return Chunk(rows.filter(pa.array(~dead)), bad)
+    return rows.filter(pa.array(~dead)), bad
 
 
 def bad_row(schema: Schema, reason: str, text: str | None = None) -> pa.Table:

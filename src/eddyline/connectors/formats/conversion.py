@@ -2,10 +2,14 @@
 
 Answer   `convert` gives the column in the declared type and, where some values do not fit, which ones did. The plain
          Arrow cast is tried first; only when it refuses are the misfits looked for, by masks over the whole column.
+         A union, which pushed Python objects of several sorts are, is converted part by part.
+State    A `Reading` per table: what the stream says of integers as times, and whether one of them was early.
 Limits   Nothing is rounded into a type silently: 3.5 is no BIGINT, 1.234 no DECIMAL(10, 2), 10:30 no DATE. Two
-         exceptions: time finer than a microsecond is cut off, and DOUBLE values become the nearest DECIMAL. Numbers are
-         no times and booleans no numbers: their meaning would be a guess. Empty text is null everywhere but in STRING.
-         Whether a text fits depends on the text alone, never on its neighbours: 5.0 and 1e3 are integers, 0x10 and
+         exceptions: time finer than a microsecond is cut off, and DOUBLE values become the nearest DECIMAL. An integer
+         is a TIMESTAMP in the unit that the stream says, otherwise in microseconds; one in a text is a TIMESTAMP only
+         where the stream says the unit. Other numbers are no times and booleans no numbers: their meaning would be a
+         guess. Empty text is null everywhere but in STRING.
+         Whether a value fits depends on the value alone, never on its neighbours: 5.0 and 1e3 are integers, 0x10 and
          1_000 no numbers.
 """
 
@@ -13,17 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eddyline.connectors.formats.attempts import Cast, Converted, attempt
+from eddyline.connectors.formats.json_values import json_text
 from eddyline.connectors.formats.nested import convert_nested, parsed
-from eddyline.model.datatypes import DataType, decimal
-
-#: The converted column, and which values fit (None: all). Nulls fit.
-Converted = tuple[pa.ChunkedArray, pa.ChunkedArray | None]
-Cast = Callable[[pa.ChunkedArray], pa.ChunkedArray]
+from eddyline.connectors.formats.unions import REFUSED, by_part
+from eddyline.model.datatypes import BIGINT, DataType, decimal
 
 _BOUNDS = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 _TICKS = {"s": 10**6, "ms": 10**3}
@@ -36,9 +41,27 @@ _WIDE = pa.decimal128(38, 0)
 _WIDEST = 76
 _TIME = r"^\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?)?$"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)$"
+_DIGITS = r"^[+-]?\d+$"
+#: The first microsecond of 1971: an instant before it is rarely meant.
+_1971 = 31_536_000_000_000
 
 
-def convert(values: pa.ChunkedArray, kind: DataType) -> Converted:
+class Reading:
+    """What a stream says about its integers as times, and what was seen of them."""
+
+    def __init__(self, unit: str | None = None) -> None:
+        #: s | ms | us | ns; None: the stream does not say.
+        self.unit = unit
+        #: An integer became an instant before 1971, and the stream does not say its unit.
+        self.early = False
+
+    def look(self, instants: pa.ChunkedArray) -> None:
+        """Instants that were integers."""
+        if self.unit is None and not self.early and len(instants) > instants.null_count:
+            self.early = bool(pc.min(instants.cast(pa.int64())).as_py() < _1971)
+
+
+def convert(values: pa.ChunkedArray, kind: DataType, reading: Reading | None = None) -> Converted:
     """The column in the declared type, and which of its values fit.
 
     >>> from eddyline.model.datatypes import BIGINT
@@ -49,30 +72,45 @@ def convert(values: pa.ChunkedArray, kind: DataType) -> Converted:
     source = values.type
     if source == kind.arrow:
         return values, None
+    reading = reading or Reading()
     if isinstance(source, pa.BaseExtensionType):
-        return convert(pa.chunked_array([c.storage for c in values.chunks], source.storage_type), kind)
+        return convert(pa.chunked_array([c.storage for c in values.chunks], source.storage_type), kind, reading)
     if pa.types.is_dictionary(source):
-        return convert(values.cast(source.value_type), kind)
+        return convert(values.cast(source.value_type), kind, reading)
+    if pa.types.is_union(source) and not len(values):
+        return pa.chunked_array([], kind.arrow), None
+    if pa.types.is_union(source):
+        made, fits = by_part(values, partial(_whole, kind=kind, reading=reading))
+        return made, None if pc.all(fits).as_py() else fits
     if pa.types.is_null(source):
         return values.cast(kind.arrow), None
     if pa.types.is_large_string(source) or pa.types.is_string_view(source):
-        return convert(values.cast(pa.string()), kind)
-    if pa.types.is_binary(source) or pa.types.is_large_binary(source) or pa.types.is_fixed_size_binary(source):
-        text, fits = _attempt(values, lambda v: v.cast(pa.binary()).cast(pa.string()))
-        if fits is None or kind.name == "STRING":
-            return convert(text, kind)[0], fits
-        column, also = convert(text, kind)
-        return column, fits if also is None else pc.and_(fits, also)
-    rule = _RULES[kind.name]
-    return rule(values, kind)
+        return convert(values.cast(pa.string()), kind, reading)
+    if _is_bytes(source):
+        text, fits = attempt(values, _decoded)
+        column, also = convert(text, kind, reading)
+        return column, also if fits is None else fits if also is None else pc.and_(fits, also)
+    if kind.is_nested:
+        return _to_nested(values, kind, reading)
+    if kind.name == "TIMESTAMP":
+        return _to_timestamp(values, kind, reading)
+    return _RULES[kind.name](values, kind)
 
 
-def _to_nested(values: pa.ChunkedArray, kind: DataType) -> Converted:
+def _whole(
+    values: pa.ChunkedArray, name: str, kind: DataType, reading: Reading
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The same as `convert` for a part of a union, with a mask also where all values fit."""
+    column, fits = _none_fits(values, kind) if name == REFUSED else convert(values, kind, reading)
+    return column, pa.chunked_array([pa.repeat(True, len(column))]) if fits is None else fits
+
+
+def _to_nested(values: pa.ChunkedArray, kind: DataType, reading: Reading) -> Converted:
     """STRUCT and ARRAY: from Arrow's nested types, or from JSON text."""
     if not pa.types.is_string(values.type):
-        return convert_nested(values, kind, convert)
-    faces, fits = _attempt(_trimmed(values), lambda v: parsed(v, kind))
-    column, also = convert(faces, kind)
+        return convert_nested(values, kind, partial(convert, reading=reading))
+    faces, fits = attempt(_trimmed(values), lambda v: parsed(v, kind))
+    column, also = convert(faces, kind, reading)
     return column, also if fits is None else fits if also is None else pc.and_(fits, also)
 
 
@@ -85,51 +123,39 @@ def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.nulls(len(values), pa.string())])
     if pa.types.is_dictionary(kind):
         return as_text(values.cast(kind.value_type))
+    if pa.types.is_union(kind):
+        return by_part(values, lambda part, _: (as_text(part),))[0]
+    if _is_bytes(kind):
+        text, fits = attempt(values, _decoded)
+        return text if fits is None else pc.if_else(fits, text, _as_str(values))
     try:
         return values.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Nested values and binary that is no text: rare, and only ever on rows that are dead already.
-        return pa.chunked_array([pa.array([None if v is None else str(v) for v in values.to_pylist()], pa.string())])
+        return _as_str(values)
 
 
-def _attempt(
-    values: pa.ChunkedArray, cast: Cast, fitting: Callable[[pa.ChunkedArray], pa.ChunkedArray] | None = None
-) -> Converted:
-    """Cast all; if that fails, cast those that fit by the mask; if that fails too, search the misfits by halving."""
-    try:
-        return cast(values), None
-    except pa.ArrowInvalid:
-        if fitting is None:
-            return _halve(values, cast)
-    fits = pc.fill_null(fitting(values), True)
-    kept = pc.if_else(fits, values, pa.scalar(None, values.type))
-    try:
-        return cast(kept), fits
-    except pa.ArrowInvalid:
-        column, also = _halve(kept, cast)
-        return column, fits if also is None else pc.and_(fits, also)
+def _as_str(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Nested values and bytes that are no text: rare, and only ever on rows that are dead already."""
+    return pa.chunked_array([pa.array([None if v is None else str(v) for v in _python_values(values)], pa.string())])
 
 
-def _halve(values: pa.ChunkedArray, cast: Cast) -> Converted:
-    pieces: list[pa.ChunkedArray] = []
-    masks: list[pa.ChunkedArray] = []
-
-    def search(part: pa.ChunkedArray) -> None:
+def _python_values(values: pa.ChunkedArray) -> list[Any]:
+    """The objects of Python; a text where there is none, for a time outside of the years 1 to 9999."""
+    found: list[Any] = []
+    for value in values:
         try:
-            pieces.append(cast(part))
-            masks.append(pa.chunked_array([pa.repeat(pa.scalar(True), len(part))]))
-        except pa.ArrowInvalid:
-            if len(part) == 1:
-                pieces.append(cast(pa.chunked_array([pa.nulls(1, part.type)])))
-                masks.append(pa.chunked_array([[False]]))
-                return
-            middle = len(part) // 2
-            search(part.slice(0, middle))
-            search(part.slice(middle))
+            found.append(value.as_py())
+        except (OverflowError, ValueError):
+            found.append("a time outside of the years 1 to 9999")
+    return found
 
-    search(values)
-    column = pa.chunked_array([c for p in pieces for c in p.chunks])
-    return column, pa.chunked_array([c for m in masks for c in m.chunks])
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return values.cast(pa.binary()).cast(pa.string())
 
 
 def _none_fits(values: pa.ChunkedArray, kind: DataType) -> Converted:
@@ -159,13 +185,13 @@ def _to_integer(values: pa.ChunkedArray, kind: DataType) -> Converted:
     source, (low, high) = values.type, _BOUNDS[kind.name]
     cast: Cast = lambda v: v.cast(kind.arrow)
     if pa.types.is_unsigned_integer(source):
-        return _attempt(values, cast, lambda v: pc.less_equal(v, pa.scalar(high, pa.uint64())))
+        return attempt(values, cast, lambda v: pc.less_equal(v, pa.scalar(high, pa.uint64())))
     if pa.types.is_integer(source):
-        return _attempt(values, cast, lambda v: _within(v, low, high))
+        return attempt(values, cast, lambda v: _within(v, low, high))
     if pa.types.is_floating(source):
         # 2**63 itself is a DOUBLE, the largest BIGINT is not.
         inside: Cast = lambda v: pc.and_(pc.greater_equal(v, float(low)), pc.less(v, high + 1.0))
-        return _attempt(values, cast, lambda v: pc.and_(pc.equal(pc.floor(v), v), inside(v)))
+        return attempt(values, cast, lambda v: pc.and_(pc.equal(pc.floor(v), v), inside(v)))
     if pa.types.is_decimal(source):
         whole, fits = _to_decimal(values, decimal(38, 0))
         inside = pc.fill_null(_within(whole, pa.scalar(low, _WIDE), pa.scalar(high, _WIDE)), True)
@@ -208,7 +234,7 @@ def _with_exponents(
     # What is far too large would leave the 128 bits of its value unseen.
     most = 1.5 * 10.0 ** (number.type.precision - number.type.scale)
     written = pc.if_else(pc.less(pc.abs(written.cast(pa.float64())), most), written, pa.scalar(None, pa.string()))
-    read, _ = _attempt(written, lambda v: v.cast(number.type))
+    read, _ = attempt(written, lambda v: v.cast(number.type))
     known = pc.is_valid(read)
     # One after another into the places of the mask.
     return _placed(number, powers, read), _placed(fits, powers, known)
@@ -235,7 +261,8 @@ def _to_double(values: pa.ChunkedArray, kind: DataType) -> Converted:
     if pa.types.is_integer(source) or pa.types.is_floating(source):
         return values.cast(kind.arrow, safe=False), None
     if pa.types.is_decimal(source):
-        return values.cast(kind.arrow), None
+        # Arrow's cast from a decimal may be off in the last bit; its reader of texts is exact.
+        return values.cast(pa.string()).cast(kind.arrow), None
     if pa.types.is_string(source):
         text = _trimmed(values)
         if _has_letter(text, b"("):  # Arrow takes nan(1)
@@ -246,12 +273,15 @@ def _to_double(values: pa.ChunkedArray, kind: DataType) -> Converted:
                 else _none_fits(text, kind)
             )
             return column, numbers if fits is None else pc.and_(numbers, fits)
-        return _attempt(text, lambda v: v.cast(kind.arrow), lambda v: pc.match_substring_regex(v, _FLOAT))
+        return attempt(text, lambda v: v.cast(kind.arrow), lambda v: pc.match_substring_regex(v, _FLOAT))
     return _none_fits(values, kind)
 
 
 def _to_string(values: pa.ChunkedArray, kind: DataType) -> Converted:
-    return _none_fits(values, kind) if pa.types.is_nested(values.type) else (as_text(values), None)
+    if not pa.types.is_nested(values.type):
+        return as_text(values), None
+    # One value after the other: rare, and JSON files do the same.
+    return pa.chunked_array([pa.array([json_text(value) for value in _python_values(values)], pa.string())]), None
 
 
 def _to_date(values: pa.ChunkedArray, kind: DataType) -> Converted:
@@ -260,35 +290,51 @@ def _to_date(values: pa.ChunkedArray, kind: DataType) -> Converted:
         return values.cast(kind.arrow), None
     if pa.types.is_timestamp(source):
         naive = values.cast(pa.timestamp(source.unit))
-        days, fits = _attempt(naive, lambda v: v.cast(kind.arrow))
+        days, fits = attempt(naive, lambda v: v.cast(kind.arrow))
         whole = pc.fill_null(pc.equal(days.cast(naive.type), naive), True)
         return days, whole if fits is None else pc.and_(fits, whole)
     if pa.types.is_string(source):
-        return _attempt(
+        return attempt(
             _trimmed(values), lambda v: v.cast(kind.arrow), lambda v: pc.match_substring_regex(v, r"^\d{4}-\d\d-\d\d$")
         )
     return _none_fits(values, kind)
 
 
-def _to_timestamp(values: pa.ChunkedArray, kind: DataType) -> Converted:
+def _to_timestamp(values: pa.ChunkedArray, kind: DataType, reading: Reading) -> Converted:
     source = values.type
+    if pa.types.is_integer(source):
+        whole, fits = _to_integer(values, BIGINT)
+        made, also = _to_timestamp(whole.cast(pa.timestamp(reading.unit or "us")), kind, reading)
+        reading.look(made)
+        return made, also if fits is None else fits if also is None else pc.and_(fits, also)
     if pa.types.is_timestamp(source):
         naive = values.cast(pa.timestamp(source.unit))  # a zone is only a way to show the instant: this is its UTC face
         limit = (2**63 - 1) // _TICKS.get(source.unit, 1)
-        return _attempt(
+        return attempt(
             naive,
             lambda v: pc.cast(v, options=pc.CastOptions(kind.arrow, allow_time_truncate=True)),
             lambda v: _within(v.cast(pa.int64()), -limit, limit),
         )
     if pa.types.is_date(source):
-        return _attempt(values, lambda v: v.cast(kind.arrow))
+        return attempt(values, lambda v: v.cast(kind.arrow))
     if pa.types.is_string(source):
         text = _trimmed(values)
         try:
             return text.cast(kind.arrow), None
         except pa.ArrowInvalid:
-            return _time_of_text(text, kind)
+            return _time_of_text(text, kind) if reading.unit is None else _time_of_digits(text, kind, reading)
     return _none_fits(values, kind)
+
+
+def _time_of_digits(text: pa.ChunkedArray, kind: DataType, reading: Reading) -> Converted:
+    """Texts of integers in the unit of the stream, and other texts of times."""
+    whole = pc.fill_null(pc.match_substring_regex(text, _DIGITS), False)
+    nothing = pa.scalar(None, pa.string())
+    numbers, fits = _to_integer(pc.if_else(whole, text, nothing), BIGINT)
+    times, inside = _to_timestamp(numbers, kind, reading)
+    others, also = _time_of_text(pc.if_else(whole, nothing, text), kind)
+    masks = [mask for mask in (fits, inside, also) if mask is not None]
+    return pc.coalesce(times, others), reduce(pc.and_, masks) if masks else None
 
 
 def _time_of_text(text: pa.ChunkedArray, kind: DataType) -> Converted:
@@ -297,11 +343,11 @@ def _time_of_text(text: pa.ChunkedArray, kind: DataType) -> Converted:
     match = lambda v: pc.match_substring_regex(v, _TIME)
     zoned = pc.fill_null(pc.match_substring_regex(text, r":\d\d(\.\d+)?" + _ZONE), False)
     if not _any(zoned):
-        return _attempt(text, lambda v: v.cast(kind.arrow), match)
+        return attempt(text, lambda v: v.cast(kind.arrow), match)
     nothing = pa.scalar(None, pa.string())
     utc = pa.timestamp("us", "UTC")
-    plain, plain_fits = _attempt(pc.if_else(zoned, nothing, text), lambda v: v.cast(kind.arrow), match)
-    shifted, shifted_fits = _attempt(
+    plain, plain_fits = attempt(pc.if_else(zoned, nothing, text), lambda v: v.cast(kind.arrow), match)
+    shifted, shifted_fits = attempt(
         pc.if_else(zoned, text, nothing),
         lambda v: v.cast(utc).cast(kind.arrow),
         lambda v: match(pc.replace_substring_regex(v, _ZONE, "")),
@@ -323,7 +369,7 @@ def _to_decimal(values: pa.ChunkedArray, kind: DataType) -> Converted:
         return _rescaled(values, kind)
     if pa.types.is_floating(source):
         wide = values.cast(pa.float64())
-        return _attempt(wide, lambda v: v.cast(target), lambda v: pc.less(pc.abs(v), 10.0**whole_digits))
+        return attempt(wide, lambda v: v.cast(target), lambda v: pc.less(pc.abs(v), 10.0**whole_digits))
     if pa.types.is_string(source):
         text = _trimmed(values)
         # Arrow does not see when a longer text leaves the 128 bits of its value.
@@ -339,7 +385,7 @@ def _to_decimal(values: pa.ChunkedArray, kind: DataType) -> Converted:
         fraction = rf"(\.\d{{0,{kind.scale}}})?"
         form = rf"^-?\d{{0,{whole_digits}}}{fraction}$" if whole_digits else rf"^-?0?{fraction}$"
         formed = pc.fill_null(pc.match_substring_regex(plain, form), True)
-        column, fits = _attempt(pc.if_else(formed, plain, pa.scalar(None, pa.string())), lambda v: v.cast(target))
+        column, fits = attempt(pc.if_else(formed, plain, pa.scalar(None, pa.string())), lambda v: v.cast(target))
         return _with_exponents(text, column, formed if fits is None else pc.and_(formed, fits))
     return _none_fits(values, kind)
 
@@ -352,7 +398,7 @@ def _rescaled(values: pa.ChunkedArray, kind: DataType) -> Converted:
     from eddyline.operators.expressions.functions_decimal import rounded
 
     if values.type.scale < 0:
-        plain, fits = _attempt(values, lambda v: v.cast(pa.decimal256(_WIDEST, 0)))
+        plain, fits = attempt(values, lambda v: v.cast(pa.decimal256(_WIDEST, 0)))
         column, also = _rescaled(plain, kind)
         return column, also if fits is None else fits if also is None else pc.and_(fits, also)
     column = values.combine_chunks()
@@ -382,8 +428,5 @@ _RULES: dict[str, Callable[[pa.ChunkedArray, DataType], Converted]] = {
     "DOUBLE": _to_double,
     "STRING": _to_string,
     "DATE": _to_date,
-    "TIMESTAMP": _to_timestamp,
     "DECIMAL": _to_decimal,
-    "STRUCT": _to_nested,
-    "ARRAY": _to_nested,
 }

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from eddyline.connectors.formats.conform import EARLIEST, find_column
+from eddyline.connectors.formats.conform import EARLIEST, LATEST, find_column
 from eddyline.connectors.formats.lines import Lines
+from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.schema import Schema
 
 #: Types that Arrow's parser may give.
@@ -40,9 +41,13 @@ class Typed:
         self._may_parse_typed = all(place >= 0 for place in found.values()) and len(set(names)) == len(names)
         kinds = {names[found[column.name]]: column.type for column in schema.columns if found[column.name] >= 0}
         types = {name: kind.arrow if kind.name in _DIRECT else pa.string() for name, kind in kinds.items()}
+        #: Columns of integers that are times, where the stream says their unit. A file with other times is read as text.
+        self._unit = schema.time_unit
+        self._counted = [name for name, kind in kinds.items() if kind == TIMESTAMP and self._unit is not None]
+        types |= dict.fromkeys(self._counted, pa.int64())
         text = {column.name for column in schema.columns if column.type.name == "STRING"}
         needed = [names[found[name]] for name in schema.names if columns is None or name in columns or name not in text]
-        self._integers = any(kind.name in ("INT", "BIGINT") for kind in kinds.values())
+        self._integers = bool(self._counted) or any(kind.name in ("INT", "BIGINT") for kind in kinds.values())
         # A value of another type may fail conversion later, when its text is gone.
         self._may_parse_typed &= all(kind.name in (*_DIRECT, "STRING") for kind in kinds.values())
         self._projects = len(needed) < len(types)
@@ -60,11 +65,28 @@ class Typed:
     def checked(self, parse: Callable[[pa.csv.ConvertOptions], pa.Table], lines: Lines) -> pa.Table | None:
         """The rows in their types; nothing where some value may not fit."""
         try:
-            table = parse(self._part if self.projects(lines) else self._whole)
+            table = self._with_times(parse(self._part if self.projects(lines) else self._whole))
         except pa.ArrowInvalid:
             table = None
         self._may_parse_typed = table is not None and all(_certain(column) for column in table.columns)
         return table if self._may_parse_typed else None
+
+    def _with_times(self, table: pa.Table) -> pa.Table:
+        """The table with times in place of integers.
+
+        Raises:
+            pa.ArrowInvalid: one of them is no time of a row.
+        """
+        for place, name in enumerate(table.column_names):
+            if name in self._counted:
+                instants = pc.cast(
+                    table.column(place).cast(pa.timestamp(self._unit)),
+                    options=pc.CastOptions(TIMESTAMP.arrow, allow_time_truncate=True),
+                )
+                if len(instants) and (pc.max(instants.cast(pa.int64())).as_py() or 0) > LATEST:
+                    raise pa.ArrowInvalid("a time lies after the year 9999")
+                table = table.set_column(place, name, instants)
+        return table
 
 
 def converting(types: dict[str, pa.DataType], chosen: list[str]) -> pa.csv.ConvertOptions:

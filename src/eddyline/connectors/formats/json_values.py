@@ -66,7 +66,7 @@ def _dumped(value: Any) -> str:
         return "{" + ", ".join(f"{json.dumps(name)}: {_dumped(found)}" for name, found in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_dumped, value)) + "]"
-    return str(json_text(value)) if isinstance(value, Decimal) else json.dumps(value)
+    return str(json_text(value)) if isinstance(value, Decimal) else json.dumps(value, default=str)
 
 
 def check_depth(text: str) -> None:

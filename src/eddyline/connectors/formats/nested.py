@@ -47,7 +47,8 @@ def convert_nested(values: pa.ChunkedArray, kind: DataType, convert: Convert) ->
     elif kind.name == "ARRAY" and (
         pa.types.is_list(source) or pa.types.is_large_list(source) or pa.types.is_fixed_size_list(source)
     ):
-        made, fits = _array(array.cast(pa.list_(source.value_type)), kind, convert)
+        plain = array if pa.types.is_list(source) else array.cast(pa.list_(source.value_type))
+        made, fits = _array(plain, kind, convert)
     else:
         return pa.chunked_array([pa.nulls(len(values), kind.arrow)]), pc.is_null(values)
     if fits is None or fits.all():

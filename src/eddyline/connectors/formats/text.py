@@ -33,10 +33,12 @@ from eddyline.connectors.formats.json_values import DEEPEST, OPENING, decode, do
 from eddyline.connectors.formats.lines import Lines, read_lines
 from eddyline.connectors.formats.nested import json_face
 from eddyline.connectors.formats.parquet import PLAIN, first_line
+from eddyline.connectors.formats.python_values import column_of
 from eddyline.connectors.guarded.apart import in_child
 from eddyline.connectors.guarded.blocks_apart import blocks_apart
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
-from eddyline.model.schema import Schema
+from eddyline.model.datatypes import TIMESTAMP
+from eddyline.model.schema import Column, Schema
 from eddyline.tuning import InputTuning
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ class Parsed(NamedTuple):
     projected: bool = False
 
 
+#: Types for which a number is not what its text is.
+_TYPED = ("BOOLEAN", "TIMESTAMP")
 #: Parses the records from one number to another; raises ValueError where rows cannot be separated.
 Parse = Callable[[Lines, int, int], Parsed]
 
@@ -312,7 +316,29 @@ def _is_utf8(text: pa.Buffer) -> bool:
 
 def _json_parser(schema: Schema) -> Parser:
     faces = pa.schema([(c.name, json_face(c.type)) for c in schema.columns])
-    parsing = pyarrow.json.ParseOptions(explicit_schema=faces, unexpected_field_behavior="ignore")
+    # Times are texts or integers; which of them a file has is known once one of the two has been parsed.
+    whole = pa.schema(
+        [
+            (face.name, pa.int64() if c.type == TIMESTAMP else face.type)
+            for c, face in zip(schema.columns, faces, strict=True)
+        ]
+    )
+    ways = [
+        pyarrow.json.ParseOptions(explicit_schema=way, unexpected_field_behavior="ignore")
+        for way in ([faces] if whole == faces else [faces, whole])
+    ]
+
+    def read(text: pa.Buffer) -> pa.Table:
+        reading = pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1024)
+        first, *others = tried = tuple(ways)
+        try:
+            return pyarrow.json.read_json(pa.BufferReader(text), reading, first)
+        except pa.ArrowInvalid:
+            if not others:
+                raise
+        found = pyarrow.json.read_json(pa.BufferReader(text), reading, others[0])
+        ways[:] = reversed(tried)
+        return found
 
     def parse(lines: Lines, low: int, high: int) -> Parsed:
         # Arrow's parser ends the process where the first value is `null`. It takes values, not lines: only where every
@@ -328,9 +354,7 @@ def _json_parser(schema: Schema) -> Parser:
             raise ValueError("a line may be nested too deep")
         if not (lines.plain or _is_utf8(text)):  # the parser does not look
             raise ValueError("a line is not UTF-8 text")
-        reading = pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1024)
-        rows = pyarrow.json.read_json(pa.BufferReader(text), reading, parsing)
-        return Parsed(rows, [])
+        return Parsed(read(text), [])
 
     return Parser(
         parse,
@@ -359,7 +383,15 @@ def _json_records(lines: Lines, records: Iterable[int], schema: Schema) -> Parse
 
 
 def _json_rows(values: list[dict[str, Any]], schema: Schema) -> pa.Table:
-    return pa.table({name: pa.array([json_text(v.get(name)) for v in values], pa.string()) for name in schema.names})
+    return pa.table(
+        {column.name: _json_column([v.get(column.name) for v in values], column) for column in schema.columns}
+    )
+
+
+def _json_column(values: list[Any], column: Column) -> pa.Array:
+    if column.type.name in _TYPED:
+        return column_of(values, column.type, None)
+    return pa.array([json_text(value) for value in values], pa.string())
 
 
 def _starts_with_a_line(file: DataFile, tuning: InputTuning) -> bool:

@@ -7,6 +7,7 @@ Limits   `connectors` check the values of options of formats (path, header …).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from eddyline.errors import BindingProblem, located
@@ -16,12 +17,12 @@ from eddyline.language.records.heralds import herald_column
 from eddyline.language.records.punctuations import check_marked, key_columns, punctuation_column
 from eddyline.language.syntax import ColumnDefinition, CreateSink, CreateStream, CreateTable, WithOption
 from eddyline.language.text.windows import parse_span
-from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table
+from eddyline.model.schema import RESULT_TIME, Column, Schema, Stream, Table, time_unit
 
 #: Options of both streams and tables: how files are read.
 _READING = ("format", "path", "delimiter", "header", "multiline")
 #: Options that only streams have: about time, punctuations and heralds.
-_TIMED = ("time", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald")
+_TIMED = ("time", "time_unit", "lateness", "idle", "most_ahead", "sequence", "key", "punctuation", "remember", "herald")
 STREAM_OPTIONS = (*_TIMED, *_READING, "files_per_batch", "rate", "distinct_<column>")
 TABLE_OPTIONS = (*_READING, "distinct_<column>", "refresh")
 SINK_OPTIONS = ("format", "path", "punctuation", "topic", "servers", "key", "<spark.option>")
@@ -33,8 +34,8 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     schema = _schema(statement.columns, of_stream=True)
     given = _given(statement.options, STREAM_OPTIONS, "stream", schema)
     places = {o.name: o.position for o in statement.options}
-    time, sequence, key, mark, herald = (
-        given.pop(name, None) for name in ("time", "sequence", "key", "punctuation", "herald")
+    time, unit, sequence, key, mark, herald = (
+        given.pop(name, None) for name in ("time", "time_unit", "sequence", "key", "punctuation", "herald")
     )
     if time is None:
         hint = "WITH (time = '…') names its TIMESTAMP column"
@@ -45,6 +46,9 @@ def bind_stream(statement: CreateStream, catalog: Catalog) -> Stream:
     _refuse_nested_keys(statement.name, schema, (sequence, *(key or "").split(",")))
     keys = () if key is None else key_columns(statement.name, schema, key, places["key"])
     others = (time, sequence, *keys)
+    if unit is not None:
+        with located(places["time_unit"]):
+            schema = replace(schema, time_unit=time_unit(unit))
     with located(places["time"]):
         spans: dict[str, Any] = {
             name: parse_span(given.pop(name), places[name])

@@ -139,11 +139,8 @@ def _bound(node: Apply, scope: Scope) -> tuple[int, int, Expression, Expression]
             hint=hint,
             position=time.position,
         )
-    # An offset may be zero or negative, and a gap zero: then rows of one instant are a session.
-    spans = [
-        _span(argument, kind, least=0 if kind == "session" else 1)
-        for argument in node.args[1 : 2 if kind == "tumble" else 3]
-    ]
+    # An offset may be zero or negative.
+    spans = [_span(argument, kind, least=1) for argument in node.args[1 : 2 if kind == "tumble" else 3]]
     if kind == "tumble":
         start = _bucket(column, spans[0], _offset(node.args[2], spans[0]) if len(node.args) == 3 else 0)
         return spans[0], spans[0], start, _later(start, spans[0])
@@ -151,7 +148,7 @@ def _bound(node: Apply, scope: Scope) -> tuple[int, int, Expression, Expression]
         if sum(not e.reference.is_table for e in scope.entries) > 1:
             detail = "sessions of combinations are not defined"
             raise BindingProblem("SESSION takes one stream", detail=detail, hint="build one query on another")
-        return spans[0], 0, _bucket(column, 1, 0), _later(resolve_aggregate("max", column), spans[0] + 1)
+        return spans[0], 0, _bucket(column, 1, 0), _later(resolve_aggregate("max", column), spans[0])
     (step, span), word = spans, "slide" if kind == "hop" else "step"
     if span % step:
         raise BindingProblem(f"the span of {kind.upper()} is not a multiple of its {word}", hint=hint)

@@ -10,15 +10,18 @@ Limits   Which results a sink gets, and when, is the driver's.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.dead_letter import DeadLetters
 from eddyline.connectors.results.marked import MarkedSink, with_punctuations
 from eddyline.connectors.results.outbox import Outbox
 from eddyline.connectors.results.sinks import AllSink, ParquetSink
+from eddyline.errors import EddylineWarning
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
@@ -26,6 +29,8 @@ from eddyline.operators.project import result_schema
 from eddyline.runtime.engine.epoch import punctuations_of, results_of
 
 DEAD_LETTER = "_dead_letter"
+#: What the reason of a row begins with that breaks a promise or a constraint.
+VIOLATION = "violation"
 
 #: Gives the sinks that a session has for a query, or for the punctuations of its results: by name and schema.
 SessionSinks = Callable[[str, pa.Schema], Iterable[Sink]]
@@ -49,6 +54,8 @@ class QuerySinks:
         self.dead = DeadLetters(os.path.join(out, DEAD_LETTER)) if out is not None else None
         #: Dead rows are kept in memory only where a session wants them.
         self.kept_dead: dict[str, list[pa.Table]] | None = None
+        #: A dead row of the run at hand has been warned of.
+        self.has_warned = False
         #: Gives the sink of a query that is tried; None: the job writes no reports.
         self.tail_of: Callable[[str], Sink] | None = None
 
@@ -138,6 +145,25 @@ class QuerySinks:
             self.dead.write(epoch, stream, table)
         if self.kept_dead is not None:
             self.kept_dead.setdefault(stream.name, []).append(table)
+        if table.num_rows and not self.has_warned:
+            self._warn_of_dead(stream, table.column("_reason"))
+
+    def _warn_of_dead(self, stream: Stream, reasons: pa.ChunkedArray) -> None:
+        """Say of the first bad or late row of a run why it is one and where all of them are. A row that breaks a promise
+        or a constraint may be what the job looks for."""
+        reasons = reasons.filter(pc.invert(pc.starts_with(reasons, VIOLATION)))
+        if not len(reasons):
+            return
+        self.has_warned = True
+        kept = [] if self.kept_dead is None else [f"session.dead_letters('{stream.name}')"]
+        kept += [] if self.dead is None else [os.path.join(self.dead.folder, stream.name)]
+        place = f"{' and '.join(kept)} has such rows" if kept else "such rows are kept with Session(out=…) or --out"
+        warnings.warn(
+            f"a row of stream {stream.name} is a dead letter: {reasons[0]}; {place}, and the figures of "
+            "the run count them; no further one is warned of",
+            EddylineWarning,
+            stacklevel=2,
+        )
 
     # -- checkpoints
 

@@ -135,7 +135,8 @@ class Delivery(QuerySinks):
             self.flush_sinks(epoch)
 
     def go_on(self) -> None:
-        """After `close_sinks`: more results come."""
+        """After `close_sinks`: more results come, in a run of its own."""
+        self.has_warned = False
         for name, sinks in self.sinks.items():
             for sink in sinks:
                 sink.open(self.schemas[name])

@@ -13,8 +13,10 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 from eddyline.connectors.base import Source, is_continued, is_logged
 from eddyline.connectors.files.file_log import remove_other_logs
@@ -61,6 +63,7 @@ class EmbeddedDriver:
         observers: Sequence[Observer] = (),
         on_gone: Callable[[Collection[str]], None] = lambda names: None,
         answer_statements: Callable[[], None] = lambda: None,
+        figures: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         """
         Args:
@@ -69,6 +72,7 @@ class EmbeddedDriver:
             observers: Called after every epoch, in order.
             on_gone: Called with dropped queries that have given their last result.
             answer_statements: Called when a run ends, before everything is written, if the job has REQUEST statements.
+            figures: Gives the figures of the session, by their names in `--stats`.
         """
         self._job = job
         self.pipeline = pipeline
@@ -91,6 +95,7 @@ class EmbeddedDriver:
         self._observers = observers
         self._on_gone = on_gone
         self._answer_statements = answer_statements
+        self._figures = figures
         #: What readers in other threads see of the job.
         self.publication = Publication(self.report)
         self.began: float | None = None
@@ -278,7 +283,8 @@ class EmbeddedDriver:
     def report(self, plans: bool = True) -> Report:
         """The figures of the job; called in the thread that runs epochs, or while none runs."""
         elapsed = (self.ended or 0.0) - (self.began or 0.0)
-        return pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
+        found = pipeline_report(self.pipeline, elapsed, self.epoch_times, plans, self.stage_seconds)
+        return replace(found, further={**found.further, **self._figures()})
 
     def _poll(self) -> None:
         """Apply changes while no row comes."""

@@ -2,20 +2,25 @@
 
 Answer   `KeptResults` is the `Handle` of a query of an embedded session: its results, and the punctuations of its
          results.
-State    Tables that nothing has taken yet.
-Limits   One thread may keep while another takes.
+State    Tables that nothing has taken yet, and how many rows were dropped of them: the oldest, where SET keep_results
+         bounds their number.
+Limits   One thread may keep while another takes. One warning per query says that many rows wait.
 """
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from eddyline.errors import Unsupported
+from eddyline.errors import EddylineWarning, Unsupported
 from eddyline.runtime.embedded.roster import instant
 from eddyline.runtime.engine.unit import Registered
+from eddyline.settings import Settings
 
 if TYPE_CHECKING:
     from eddyline.runtime.embedded.runner import EmbeddedRunner
@@ -27,7 +32,11 @@ class KeptResults:
     def __init__(self, runner: EmbeddedRunner, name: str) -> None:
         self._runner = runner
         self._name = name
+        self._lock = threading.Lock()
         self._waiting: deque[pa.Table] = deque()
+        #: Rows that wait, and those that were dropped.
+        self._rows = self.dropped = 0
+        self._warned = False
         self._punctuations: deque[pa.Table] = deque()
         self.registered: Registered | None = None
 
@@ -43,8 +52,36 @@ class KeptResults:
     def schema(self) -> pa.Schema:
         return (self.registered or self._runner.driver.pipeline.queries[self._name]).schema
 
+    @property
+    def waiting(self) -> int:
+        return self._rows
+
     def keep(self, table: pa.Table) -> None:
-        self._waiting.append(table)
+        settings = Settings() if self.registered is None else self.registered.query.settings
+        with self._lock:
+            self._waiting.append(table)
+            self._rows += table.num_rows
+            if settings.keep_results is not None:
+                self._drop(self._rows - settings.keep_results)
+        if self._rows >= settings.tuning.output.kept_rows and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"query {self._name}: {self._rows:,} rows of results wait and are not taken; query.take() takes them, "
+                "SET keep_results = n keeps the newest n, and Session(keep_results=False) keeps none",
+                EddylineWarning,
+                stacklevel=2,
+            )
+
+    def _drop(self, rows: int) -> None:
+        """Drop the oldest rows."""
+        while rows > 0:
+            first = self._waiting.popleft()
+            gone = min(rows, first.num_rows)
+            if gone < first.num_rows:
+                self._waiting.appendleft(first.slice(gone))
+            rows -= gone
+            self._rows -= gone
+            self.dropped += gone
 
     def add_punctuations(self, table: pa.Table) -> None:
         self._punctuations.append(table)
@@ -53,14 +90,25 @@ class KeptResults:
         return [self._punctuations.popleft() for _ in range(len(self._punctuations))]
 
     def take(self) -> list[pa.Table]:
-        # `popleft` takes and removes in one step; tables that come meanwhile are for the next call.
-        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+        with self._lock:
+            found, self._waiting, self._rows = list(self._waiting), deque(), 0
+        return found
 
     def peek(self) -> list[pa.Table]:
-        return list(self._waiting)
+        with self._lock:
+            return list(self._waiting)
 
     def to_dataframe(self, streaming: bool) -> Any:
         raise Unsupported(
             "results of an embedded session are Arrow tables",
             hint="query.table() has them; DataFrames come from Session(spark=…)",
         )
+
+
+def kept_figures(handles: Mapping[str, object]) -> dict[str, Any]:
+    """What a session keeps of results, by query."""
+    kept = {name: handle for name, handle in list(handles.items()) if isinstance(handle, KeptResults)}
+    return {
+        "kept_results": {name: handle.waiting for name, handle in kept.items() if handle.waiting},
+        "dropped_results": {name: handle.dropped for name, handle in kept.items() if handle.dropped},
+    }

@@ -104,6 +104,8 @@ class StreamReader:
                 self._again.popleft()
                 if size < left:
                     self._again.appendleft((left - size, limit))
+            if chunk.early:
+                self._watch.look_back(self.stream)
             self._keep(chunk if limit is None else within(chunk, self.stream, limit), before, size, limit)
             if len(chunk.rows):
                 self._watch.look(self.stream, self._newest, instant)

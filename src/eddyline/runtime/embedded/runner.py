@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.files.files import read_table
-from eddyline.connectors.memory import Rows
+from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.connectors.results.outbox import Outbox
 from eddyline.connectors.results.results_folder import needed_places
@@ -38,7 +38,7 @@ from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.dropping import forget
-from eddyline.runtime.embedded.kept_results import KeptResults
+from eddyline.runtime.embedded.kept_results import KeptResults, kept_figures
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
 from eddyline.runtime.embedded.session_sources import SessionSources
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
@@ -95,6 +95,10 @@ class EmbeddedRunner:
     @property
     def begun(self) -> bool:
         return self._driver is not None
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     @property
     def driver(self) -> EmbeddedDriver:
@@ -359,7 +363,8 @@ class EmbeddedRunner:
             return "\n".join([query.plan(), *query.analysis(), results])
 
     def stats(self) -> dict[str, Any]:
-        return self.driver.publication.now().as_json()
+        # Results may have been taken since the last epoch.
+        return {**self.driver.publication.now().as_json(), **kept_figures(self.handles)}
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
         kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
@@ -417,6 +422,7 @@ class EmbeddedRunner:
             observers=self.observers,
             on_gone=self._forget_requests,
             answer_statements=self._answer_statements,
+            figures=partial(kept_figures, self.handles),
         )
         begin(driver, self.job, saved, again)
         self._watch(driver)

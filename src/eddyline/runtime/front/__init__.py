@@ -1,1 +1,1 @@
-"""What a session hands to an engine: streams from Python, functions of one's own, workflows."""
+"""What a session and its queries hand to an engine: streams from Python, functions of one's own, workflows."""

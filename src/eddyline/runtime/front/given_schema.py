@@ -7,13 +7,14 @@ Limits   An Arrow type without a type of the language is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from eddyline.errors import BindingProblem
 from eddyline.language import parse_span
-from eddyline.model.datatypes import from_arrow
-from eddyline.model.schema import Column, Schema, Stream
+from eddyline.model.datatypes import TIMESTAMP, from_arrow
+from eddyline.model.schema import Column, Schema, Stream, time_unit
 
 
 def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
@@ -46,13 +47,23 @@ def given_stream(
     spans: tuple[str, str | None, str | None],
     sequence: str | None,
     position: int,
+    unit: str | None = None,
 ) -> Stream:
     """The stream of a call. `known` is the schema of its source; None: its rows are pushed. `spans` are lateness, idle
-    time and `most_ahead`."""
+    time and `most_ahead`; `unit` is that of integers as times, also of an event-time column of integers."""
     lateness, idle, ahead = spans
+    found = known or Schema(columns_of(name, schema))
+    if unit is not None:
+        columns = tuple(
+            replace(column, type=TIMESTAMP)
+            if column.name.lower() == time.lower() and column.type.is_integer
+            else column
+            for column in found.columns
+        )
+        found = Schema(columns, time_unit(unit))
     return Stream(
         name=name,
-        schema=known or Schema(columns_of(name, schema)),
+        schema=found,
         time=time,
         lateness=parse_span(lateness),
         idle=None if idle is None else parse_span(idle),

@@ -7,7 +7,7 @@ Limits   Words only. The engines are `embedded/runner.py` and `spark/runner.py`;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -41,8 +41,12 @@ class Handle(Protocol):
     def take(self) -> list[pa.Table]:
         """Results that came since the last call, in order."""
 
-    def peek(self) -> list[pa.Table]:
-        """Some of what the next `take` gives, without taking it."""
+    def peek(self) -> Iterable[pa.Table]:
+        """What the next `take` gives, without taking it."""
+
+    @property
+    def waiting(self) -> int:
+        """How many rows the next `take` gives."""
 
     def take_punctuations(self) -> list[pa.Table]:
         """Punctuations of its results that came since the last call, in order."""
@@ -59,6 +63,10 @@ class Runner(Protocol):
     @property
     def begun(self) -> bool:
         """Whether rows have been asked for: what is declared from here on joins a running job."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job runs in the background."""
 
     # -- saying what there is
 

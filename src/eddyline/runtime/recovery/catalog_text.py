@@ -159,6 +159,7 @@ def _options(options: Mapping[str, Any]) -> tuple[WithOption, ...]:
 def _stream_options(stream: Stream) -> tuple[WithOption, ...]:
     given = {
         "time": stream.time,
+        "time_unit": stream.schema.time_unit,
         "lateness": _span(stream.lateness),
         "idle": _span(stream.idle),
         "most_ahead": _span(stream.most_ahead),

@@ -1,6 +1,6 @@
 """The properties of a stream that must not change under a checkpoint, for both engines.
 
-Answer   `identity` describes a stream as plain JSON: columns, time, lateness, sequence, place in the catalog, format, path
+Answer   `identity` describes a stream as plain JSON: columns, time, `time_unit`, lateness, sequence, place in the catalog, format, path
          and constraints. Rules may stand in a workflow's file, so there is a digest of them, too, and whether they are
          checked. `check_identities` refuses streams that differ from those of a checkpoint and names the properties.
 State    None.
@@ -28,6 +28,7 @@ Identity = dict[str, Any]
 _NAMES = {
     "columns": "columns",
     "time": "time column",
+    "unit": "unit of integers as times",
     "lateness": "lateness in microseconds",
     "sequence": "sequence column",
     "place": "place among the declared streams",
@@ -56,6 +57,7 @@ def identity(stream: Stream) -> Identity:
     return {
         "columns": [[c.name, str(c.type)] for c in stream.schema.columns],
         "time": stream.time,
+        "unit": stream.schema.time_unit or "us",
         "lateness": stream.lateness,
         "sequence": stream.sequence,
         "place": stream.position,
@@ -112,7 +114,7 @@ def _check(stream: Stream, then: Identity, now: Identity) -> None:
     if then.get("path") is not None and then.get("real_path") == now["real_path"]:
         now["path"] = then["path"]
     # Older checkpoints have no digests, which are then not compared.
-    then = {"constraints": [], "promises": [], "rules": now["rules"], **then}
+    then = {"constraints": [], "promises": [], "rules": now["rules"], "unit": "us", **then}
     changed = [part for part in _NAMES if then.get(part) != now[part]]
     if not changed:
         return

@@ -41,8 +41,8 @@ class Plan:
         return f"{self.svg()}<pre>{escape(self.text)}</pre>"
 
 
-def query_html(name: str, sql: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> str:
-    """SQL, schema and the first rows that no `take` has returned."""
+def query_html(name: str, sql: str, schema: pa.Schema, tables: Iterable[pa.Table], said: str) -> str:
+    """SQL, schema, what is `said` of its state, and the first rows that no `take` has returned."""
     first: list[Sequence[object]] = []
     for table in tables:
         part = table.slice(0, ROWS - len(first))
@@ -51,7 +51,7 @@ def query_html(name: str, sql: str, schema: pa.Schema, tables: Iterable[pa.Table
             break
     heads = [f"{escape(field.name)}<br><small>{escape(str(field.type))}</small>" for field in schema]
     rows = _table(heads, first) if first else _table(heads, []) + "<p><i>no rows to take</i></p>"
-    return f"<p><b>query {escape(name)}</b></p><pre>{escape(sql)}</pre>{rows}"
+    return f"<p><b>query {escape(name)}</b> ({escape(said)})</p><pre>{escape(sql)}</pre>{rows}"
 
 
 def session_html(

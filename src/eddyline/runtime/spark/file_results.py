@@ -9,6 +9,7 @@ Limits   Where a session keeps no files, results only go to sinks and callbacks.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -79,11 +80,18 @@ class FileResults:
         found, self._taken = _after(self._folder(), self._taken)
         return found
 
-    def peek(self) -> list[pa.Table]:
+    def peek(self) -> Iterator[pa.Table]:
+        return (table for path in self._new() if (table := parquet.read_table(path)).num_rows)
+
+    @property
+    def waiting(self) -> int:
+        return sum(parquet.read_metadata(path).num_rows for path in self._new())
+
+    def _new(self) -> list[str]:
+        """The files after the one that was taken last."""
         if not self._runner.keeps_files:
             return []
-        new = [path for batch, part, path in result_files(self._folder()) if (batch, part) > self._taken]
-        return [parquet.read_table(path) for path in new[:1]]
+        return [path for batch, part, path in result_files(self._folder()) if (batch, part) > self._taken]
 
     def to_dataframe(self, streaming: bool) -> DataFrame:
         self._runner.prepare_out()

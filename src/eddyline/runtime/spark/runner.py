@@ -109,6 +109,10 @@ class SparkRunner:
         return self._driver is not None and self._driver.is_running
 
     @property
+    def is_running(self) -> bool:
+        return self.begun
+
+    @property
     def driver(self) -> SparkDriver:
         """The driver of the last run."""
         if self._driver is None:

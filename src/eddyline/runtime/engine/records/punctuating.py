@@ -1,13 +1,13 @@
-"""`session.punctuate`: promises that a program makes while rows are pushed.
+"""`session.punctuate` and `session.advance`: promises that a program makes while rows are pushed.
 
 Answer   `promise` passes a condition, or constants, to the runner as records: after the newest row pushed, or after an
-         instant.
+         instant. `advance` passes a heartbeat: no row comes any more up to an instant.
 Limits   Constants are checked against the declaration of the stream; a null constant is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import numpy as np
@@ -34,6 +34,17 @@ def promise(
     runner.announce(
         [Records(stream.name, KIND, np.full(len(body), instant_of(at)), np.full(len(body), AFTER_ALL), body)]
     )
+
+
+def advance(runner: Runner, streams: Iterable[Stream], to: str | datetime) -> None:
+    """Move the horizons of streams just past an instant, after the rows that were pushed before. A stream that is not
+    pushed has the heartbeat after its rows of that instant."""
+    micros = instant_of(to)
+    shown = str(np.datetime64(micros, "us")).replace("T", " ")
+    for stream in streams:
+        time = stream.time.replace('"', '""')
+        pushed = stream.options.get("format", "parquet" if "path" in stream.options else "memory") == "memory"
+        promise(runner, stream, f"\"{time}\" <= TIMESTAMP '{shown}'", None if pushed else shown)
 
 
 def _condition(stream: Stream, text: str) -> pa.Table:
