@@ -1,4 +1,4 @@
-// Requests to the dashboard, and the stream of news.
+// Requests to the dashboard, and the stream of events.
 
 export async function get(path) {
   const answer = await fetch(path, { credentials: "same-origin" });
@@ -22,7 +22,7 @@ async function problem(answer) {
   }
 }
 
-// One stream per page; a page that looks at a query hears of it too.
+// One stream per page; it also has the events of the query that the page shows.
 export function listen(query, heard) {
   const source = new EventSource(query ? `events?query=${encodeURIComponent(query)}` : "events");
   source.addEventListener("overview", (event) => heard.overview(JSON.parse(event.data)));
@@ -30,7 +30,7 @@ export function listen(query, heard) {
   source.addEventListener("open", () => heard.open());
   source.addEventListener("error", () => {
     heard.lost();
-    // A refused connection is final for the browser: the job may come back.
+    // A browser does not try a refused connection again, but the job may start again.
     if (source.readyState === EventSource.CLOSED) setTimeout(() => heard.again(), 1500);
   });
   return source;

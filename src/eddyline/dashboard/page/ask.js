@@ -1,4 +1,4 @@
-// Ask: try a SELECT on the rows to come, ask templates, add queries. What is wrong is said where it is wrong.
+// Ask: try a SELECT on later rows, send requests to templates, add queries. Errors are shown at their place in the text.
 
 import { get, post } from "./api.js";
 import { element, table } from "./dom.js";
@@ -6,7 +6,7 @@ import { count } from "./format.js";
 import { tail } from "./query.js";
 
 const RENEW = 10000;
-// A try lives as long as its tab: also when the page is loaded again.
+// A tried query is kept as long as its tab is open, also when the page is loaded again.
 const KEY = "eddyline-try";
 
 export function ask({ about, looksAt }) {
@@ -112,7 +112,7 @@ export function ask({ about, looksAt }) {
   };
 }
 
-// What became of a record: nothing to say, or why it was refused. A job that rests takes it up later.
+// Shows the reason if the job refuses a record. A job that does not run reads the record at its next start.
 async function became(number) {
   for (let tries = 0; tries < 40; tries += 1) {
     const found = await get(`api/record?number=${number}`);

@@ -34,7 +34,7 @@ export class Chart {
     if (this.plot) this.plot.destroy();
   }
 
-  // Add a point; values are by the name of their line. Lines may come later.
+  // Add a point; values are by the name of their line. A later point may have new lines.
   add(time, values, draw = true) {
     const times = this.data[0];
     if (times.length && time <= times[times.length - 1]) return;
@@ -74,7 +74,7 @@ export class Chart {
       scales: { y: { range: (_, low, high) => (high === null ? [0, 1] : [Math.min(0, low), high > 0 ? high * 1.08 : Math.max(high, 1)]) } },
       cursor: { points: { size: 6 } }, legend: { live: true, show: this.names.length < 8 },
     }, this.data, this.place);
-    // Room for the legend, whatever its height.
+    // The legend may have any height.
     this.place.style.height = "auto";
   }
 

@@ -1,4 +1,4 @@
-// Decisions: what the job decided, newest first, and why.
+// Decisions of the job with their reasons, newest first.
 
 import { get } from "./api.js";
 import { element } from "./dom.js";

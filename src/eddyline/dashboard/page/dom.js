@@ -1,4 +1,4 @@
-// Elements from values. Every value becomes text: nothing that comes from a stream is ever read as HTML.
+// Elements from values. Every value becomes text: no value of a stream is ever parsed as HTML.
 
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -33,7 +33,7 @@ export function say(id, text, more) {
 }
 
 export function drawing(svg) {
-  // The server draws and escapes; the parser makes elements of it, and the page's policy runs no script in them.
+  // The server makes the drawing and escapes its texts. The page's policy runs no script in the parsed elements.
   const found = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   return element("div", { class: "drawing" }, document.importNode(found, true));
 }

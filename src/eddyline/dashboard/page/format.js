@@ -1,4 +1,4 @@
-// Numbers, sizes and moments as people read them.
+// Texts for numbers, sizes and times.
 
 export const count = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
 
@@ -40,7 +40,7 @@ export function clock(wall) {
   return wall ? new Date(wall * 1000).toLocaleTimeString("en-GB") : "–";
 }
 
-// The time of day, and the date of what is not from today.
+// The time of day, with the date if it is not today.
 export function lately(wall) {
   return !wall ? "–" : new Date(wall * 1000).toDateString() === new Date().toDateString() ? clock(wall) : day(wall).replace(",", "");
 }

@@ -1,4 +1,4 @@
-// The page: which view is shown, the stream of news, and what stands in the head.
+// The page: the view that is shown, the stream of events, and the head.
 
 import { get, listen } from "./api.js";
 import { element, say } from "./dom.js";
@@ -13,7 +13,7 @@ import { shards } from "./shards.js";
 const VIEWS = { overview, queries, query, decisions, shards, ask };
 const page = { view: null, name: "", source: null, heard: null, about: { readonly: true }, lost: false, wanted: null };
 
-// The token came with the address once; from now on the cookie has it.
+// The first request had the token in its address; later requests have the cookie.
 if (location.search.includes("token=")) history.replaceState(null, "", location.pathname + location.hash);
 
 function wanted() {
@@ -38,7 +38,7 @@ async function show() {
   if (page.heard && page.view.overview) page.view.overview(page.heard);
 }
 
-// A page hears of one query at a time: the one that it shows.
+// The stream has the events of one query: the one that the page shows.
 function looksAt(name) {
   if (page.source && page.wanted === name && page.source.readyState !== EventSource.CLOSED) return;
   if (page.source) page.source.close();

@@ -1,4 +1,4 @@
-// Overview: what comes in, what goes out, how far time is, what is held, how long epochs take, what went wrong.
+// Overview: rows in, results, frontier, state, time of epochs, dead letters.
 
 import { get } from "./api.js";
 import { Chart } from "./charts.js";
@@ -9,7 +9,7 @@ const SPAN = 2.0;
 
 const total = (values) => Object.values(values).reduce((sum, value) => sum + value, 0);
 
-// What two lines of history say of the time between them.
+// The rates between two lines of the history.
 function between(before, now) {
   const span = now.t - before.t;
   if (span <= 0 || before.run !== now.run) return null;
@@ -28,7 +28,7 @@ function asLine(news) {
   return { t: news.written, run: news.started, rows: news.rows_in, results: news.results, late: total(news.late), bad: total(news.bad), nulls: total(news.null_results), stored: news.state.rows, bytes: news.state.bytes, memory: news.memory_bytes, epochs: news.epochs, stages: news.stage_seconds, frontier: news.frontier, newest, horizons, stores: news.stores };
 }
 
-// How far each stream, and the frontier, lie behind the newest row of any stream.
+// The delay of each stream, and of the frontier, behind the newest row of any stream.
 function behind(line) {
   const times = Object.values(line.newest).filter((value) => value !== null);
   if (!times.length) return {};
@@ -58,7 +58,7 @@ export function overview() {
     features);
   let last = null, ready = false, recent = [];
 
-  // Rates are those of two seconds or more: rows come in files, and a report may fall between two of them.
+  // Rates are means over two seconds or more: rows come in files, and a report may be made between two files.
   function earlier(line) {
     while (recent.length > 1 && recent[1].t <= line.t - SPAN) recent.shift();
     const before = recent[0] ?? null;
@@ -132,7 +132,7 @@ export function overview() {
   };
 }
 
-// A feature's figures as `--stats` has them: one row per thing, one column per count.
+// A feature's figures as `--stats` has them: one row per entry, one column per count.
 function feature(name, value) {
   const panel = element("section", { class: "panel" }, element("h2", { text: name.replaceAll("_", " ") }));
   const isRow = (one) => one !== null && typeof one === "object" && !Array.isArray(one);

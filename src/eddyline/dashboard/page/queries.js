@@ -1,4 +1,4 @@
-// Queries: a table that sorts and filters. Only the lines that are seen are elements, so ten thousand queries scroll as ten do.
+// Queries: a table that sorts and filters. Only visible lines are elements, so that ten thousand queries scroll like ten.
 
 import { get } from "./api.js";
 import { element } from "./dom.js";
@@ -66,7 +66,7 @@ export function queries() {
       if (closed) return;
       data = found;
       arrange();
-    } catch { /* the head says that the connection is lost */ }
+    } catch { /* the head shows that the connection is lost */ }
   }
 
   search.addEventListener("input", () => { box.scrollTop = 0; arrange(); });

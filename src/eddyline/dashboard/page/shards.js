@@ -1,4 +1,4 @@
-// Shards: what each part of a job on Spark holds and does, and how even they are.
+// Shards: rows, state and seconds of each shard of a job on Spark, and their skew.
 
 import { get } from "./api.js";
 import { Chart } from "./charts.js";
