@@ -1,11 +1,11 @@
 """`eddyline lab calibrate`: measure what the engine's operations cost on this machine, and keep it for the planner.
 
 Answer   Runs small joins of two to four streams as several trees, with the real stores and kernels, and counts their
-         operations. Then finds the costs per operation that explain the CPU time of all runs best. Prints them as JSON:
-         `arrive` (a row of a stream), `insert` and `delete` (a stored row or combination, at its two ends), `probe` (a
-         row that probes a store), `join` (a combination made), `link` (each index of a row beyond the first). The entry
-         `index` has the costs of an index over address bits: `hash` (a column's part of an address), `run` (a run of
-         rows begun) and `visit` (a row of a run).
+         operations. Then finds the costs per operation that explain the CPU time of all runs best. Prints them as JSON.
+         For rows: `arrive` (a row of a stream), `probe` (a row that probes a store), `link` (each index of a row beyond
+         the first). For combinations: `join` (a combination made). For both: `insert` and `delete` (the beginning and
+         end of a stored row or combination). The entry `index` has the costs of an index over address bits: `hash` (a
+         column's part of an address), `run` (a run of rows begun) and `visit` (a row of a run).
 State    A file below the user's configuration folder, which every later plan reads; `--dry-run` writes nothing.
 Limits   CPU time of this process. Each run is repeated and the fastest counts, so that other work of the machine is left
          out. The fixed costs of a batch are spread over its rows: a few thousand per stream. Wide rows, strings and

@@ -1,8 +1,14 @@
 """The decisions of a job as a list of events: the differences between two reports.
 
-Answer   `decisions(before, now)` compares two report documents, also across a restart. One event for each start of the job,
-         each plan that was replaced or kept, each edge of demand that began or stopped to listen, each new index of a
-         template, each query that was added or has gone, and each refused control record.
+Answer   `decisions(before, now)` compares two report documents, also across a restart, and gives one event for each
+
+             start                of the job
+             added, dropped       query
+             migration, kept      plan that was replaced, or kept though another one was found
+             demand               edge that began or stopped to listen
+             index                template with a new index
+             refused              control record
+
 State    None.
 Limits   Reports list migrations and refusals. Of everything else a change that was undone before the next report gives no
          event. Of many queries that come or go between two reports the first ones are named.
