@@ -131,11 +131,10 @@ def test_no_rows_are_no_rows() -> None:
         (None, "an object of type NoneType", ""),
         ([1, 2], "an object of type list", "of type int, which is no row"),
         (["a"], "an object of type list", "of type str, which is no row"),
-        (pa.array([1, 2]), "an object of type pyarrow.lib.Int64Array", ""),
-        (Bid, "an object of type type", ""),
+        pytest.param(pa.array([1, 2]), "an object of type pyarrow.lib.Int64Array", "", id="array"),
+        pytest.param(Bid, "an object of type type", "", id="class"),
         ([(1, None, NOON), 5], "a pushed row is an object of type int", ""),
     ],
-    ids=repr,
 )
 def test_what_holds_no_rows_is_refused_with_what_does(rows: object, message: str, detail: str) -> None:
     with pytest.raises(DataProblem) as found:

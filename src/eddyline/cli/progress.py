@@ -104,10 +104,10 @@ class ProgressDisplay:
     def _print(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
 
+
 def _line(text: Warning | str) -> None:
     """A warning as one line, also with --quiet."""
     print(f"warning: {text}", file=sys.stderr, flush=True)
-
 
 
 def _named_by_user(counts: Mapping[str, int]) -> dict[str, int]:
