@@ -1,8 +1,7 @@
 """Thresholds: the numbers that decide how work is done; no answer depends on any of them.
 
-Answer   `Tuning` holds the thresholds of joins, shared results, schedules, demand, the lottery, planning, state, zones,
-         templates, punctuations, patterns, files and reports, each with the measurement that shows its effect, or the
-         bound that it keeps.
+Answer   `Tuning` holds one record of thresholds per part of the engine. Each number has the measurement that shows its
+         effect, or the bound that it keeps.
 Limits   None of them is an option of SET. `Settings.tuning` holds the record, so that a test can pass another one.
 """
 
@@ -256,8 +255,8 @@ class PunctuationTuning:
     #: All rows are swept again when this many times the stored rows have come since the last time; sweeps in between test
     #: only new rows. Chosen so that a sweep over all rows costs at most a quarter of a sweep per row that came.
     whole_sweep: int = 4
-    #: A sweep over all rows of two references without windows is taken where at most this many are stored for each that
-    #: has come since the last sweep: four tests of 3 ns are what one step along a chain takes.
+    #: Two references without windows are swept whole if at most this many rows are stored for each that has come since
+    #: the last sweep: four tests of 3 ns are what one step along a chain takes.
     short: int = 4
     #: After a sweep that removed fewer than one row in this number, `purge = auto` waits twice as long, at most
     #: `most_patience` times as long as otherwise. This bounds by how much state grows before the next sweep after
@@ -363,8 +362,8 @@ class Tuning:
     #: About how many results are made at once: an epoch that would make more is cut into slices of its rows. A bound of
     #: memory; measured by `bench/peers` on W1.
     results_at_once: int = 2_000_000
-    #: From this number on, results of an epoch leave it while it runs: joins find pairs and make results in pieces of
-    #: about this size, and the next piece is made when this one has gone to its sinks. A bound of memory: 9 million
+    #: From this number on, results leave an epoch while it runs. Joins find pairs and make results in pieces of about
+    #: this size, and make the next piece when the sinks have taken this one. A bound of memory: 9 million
     #: results of one key take 100 MB with it and 380 MB with twice as many, and 1.9 and 2.1 s of CPU.
     results_held: int = 250_000
     #: If results are released in portions, a slice may make this multiple of them: rows of the next slice wait for the

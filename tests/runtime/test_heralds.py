@@ -268,7 +268,7 @@ def test_declarations_come_back_from_their_text() -> None:
     job = bind_script(SALES)
     assert job.streams[0].herald == "note" and not job.streams[0].heralded
     said = bind_script(SALES + "; HERALD sales WHERE store = 1 FOR 5 ROWS AT TIMESTAMP '2024-01-01 00:00:00'")
-    assert said.streams[0].heralded and said.streams[0].counted and not said.streams[0].spoken_of
+    assert said.streams[0].heralded and said.streams[0].counted and not said.streams[0].receives_punctuations
 
 
 def test_a_herald_moves_no_horizon_and_no_window_counts_it() -> None:

@@ -1,4 +1,4 @@
-"""Text to a bound query: parse, look up, type."""
+"""From a text to bound queries: parsing, names, types."""
 
 from eddyline.language.binding.bind import bind_query, bind_settings, bind_sink, bind_stream, bind_table
 from eddyline.language.catalog import Catalog, DeclaredSink

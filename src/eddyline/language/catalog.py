@@ -86,7 +86,7 @@ class Catalog:
         self.unfinished: frozenset[str] = frozenset()
 
     def relation(self, name: str, position: Position | None = None) -> Stream | Table:
-        """The stream or table of that name, which stands at `position` of a text."""
+        """The stream or table of that name; a problem gets the position of the name in the text."""
         with located(position):
             return self._relation(name)
 

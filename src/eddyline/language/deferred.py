@@ -1,9 +1,9 @@
 """Queries by name, some of which are bound when they are first read.
 
-Answer   `Queries` is a dictionary of queries in the order of their creation. `defer` gives it a name and what binds the
-         query of that name: a process that adds one query to ten thousand binds one.
-State    Per name a query, or what will bind it.
-Limits   A deferred query that is not certain may fail to be bound: `holds` is false then, and the query is forgotten.
+Answer   `Queries` is a dictionary of queries in the order of their creation. `defer` adds a name and a function that
+         binds the query of that name: a process that adds one query to ten thousand binds one.
+State    Per name a query, or the function that binds it.
+Limits   If a deferred query that is not certain cannot be bound, `holds` is false and the query is removed.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from eddyline.language.syntax import Body, Statement
 from eddyline.model.patterns.constraint import ConstraintSet, Rule
 from eddyline.model.query import BoundQuery
 from eddyline.model.records.herald import KIND as HERALD
-from eddyline.model.records.herald import speaks_of_rows
+from eddyline.model.records.herald import spans_rows
 from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Request, Template
 from eddyline.settings import Settings
@@ -194,9 +194,9 @@ class Job:
         """Add the records of a statement, and note at their stream that it has such records."""
         stream = self.catalog.streams[records.stream]
         if records.kind == HERALD:
-            stream = replace(stream, heralded=True, counted=stream.counted or speaks_of_rows(records))
+            stream = replace(stream, heralded=True, counted=stream.counted or spans_rows(records))
         else:
-            stream = replace(stream, spoken_of=True)
+            stream = replace(stream, receives_punctuations=True)
         self.catalog.streams[records.stream] = stream
         self.records.append(records)
         return records

@@ -1,9 +1,9 @@
 """Text to syntax tree.
 
 Answer   `parse_script` gives the statements of a text in order; `parse_select` and `parse_expression` give one SELECT,
-         one expression. `dialect.py` has the tokens and expressions, which are sqlglot's; `grammar.py` has the clauses;
-         `syntax.py` has the tree.
-Limits   What sqlglot understands and this language does not is refused by name (`translation.py`).
+         one expression. `text/dialect.py` reads tokens and expressions with sqlglot, `grammar/` the clauses; `syntax.py`
+         has the nodes of the tree.
+Limits   `text/translation.py` refuses by name what sqlglot has and this language has not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parse_script(text: str) -> list[Statement]:
 
 @lru_cache(maxsize=256)
 def _statements(text: str) -> tuple[Statement, ...]:
-    """Texts come again, with jobs that start again and queries that come and go; statements never change."""
+    """The statements, kept for when the text comes again: jobs restart, and queries are dropped and created again."""
     return tuple(read_statement(reader) for reader in readers_of(text))
 
 
@@ -106,7 +106,7 @@ def readers_of(text: str) -> list[StatementReader]:
 
 
 def _are_lists(lists: Lists, raw: list[RawToken]) -> bool:
-    """Whether what looks like lists stands after IN and a parenthesis, and not within a text or a comment."""
+    """Whether all `lists` are lists: each begins after the tokens IN and (, and not within a text or a comment."""
     known = 0
     for at, token in enumerate(raw):
         if token.start in lists:

@@ -19,7 +19,7 @@ from eddyline.settings import Value
 
 @dataclass(frozen=True)
 class Placed:
-    """What stands at a place of the text; the place takes no part in `==`."""
+    """A node with its position in the text, which `==` does not compare."""
 
     position: Position | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -118,7 +118,7 @@ class FromEntry(Placed):
     window: Window | None = None
     join: str = ","
     on: Node | None = None
-    #: Of `TABLE(TUMBLE(…))`: the group window as it would stand in GROUP BY.
+    #: Of `TABLE(TUMBLE(…))`: the group window in the form that GROUP BY has.
     group_window: Apply | None = None
     #: Of `(SELECT …)`; the name is empty.
     query: Body | None = None
@@ -296,7 +296,7 @@ class CreateFunction(Statement):
 
 @dataclass(frozen=True)
 class CreatePunctuation(Statement):
-    """Punctuations that rows of another stream give; `at` is None where they stand at these rows."""
+    """Punctuations that are derived from rows of another stream; `at` is None if they have the times of these rows."""
 
     name: str
     stream: str
@@ -375,5 +375,5 @@ class Explain(Statement):
 
     target: str | Body | RequestStatement
     analyze: bool = False
-    #: What a name stands for: query or template.
+    #: Whether a name is that of a query or of a template.
     kind: str = "query"

@@ -90,8 +90,8 @@ class GroupWindow:
 class Keeping:
     """The results of a join of two references that are no plain combinations, by kind.
 
-    outer: combinations, and the rows of `aliases` that have no partner; anti: these rows alone; semi: each row of the
-    one alias once, at its first partner; pushed: the numbers of its rows, each when another row pushes it out of its
+    Outer: combinations, and the rows of `aliases` that have no partner. Anti: these rows alone. Semi: each row of the
+    one alias once, at its first partner. Pushed: the numbers of its rows, each when another row pushes it out of its
     window. Rows without a partner are results only if they satisfy `conditions`.
     """
 

@@ -107,8 +107,8 @@ class Stream:
     options: Mapping[str, str] = field(default_factory=dict)
     #: The constraints of its events (CREATE CONSTRAINTS).
     constraints: tuple[ConstraintSet, ...] = ()
-    #: Whether it has punctuations of statements (PUNCTUATE) or of the queries that make it.
-    spoken_of: bool = False
+    #: Whether PUNCTUATE statements, or the queries that make it, give it punctuations.
+    receives_punctuations: bool = False
     #: After every row: no further row with its values in these columns.
     key: tuple[str, ...] = ()
     #: A row in which this BOOLEAN column is true, or which has a condition in this STRING column, is a punctuation.
@@ -135,7 +135,7 @@ class Stream:
     @property
     def is_punctuated(self) -> bool:
         """Whether it may have punctuations, by its declaration and the statements before."""
-        return bool(self.key or self.punctuation or self.promised or self.remember or self.spoken_of)
+        return bool(self.key or self.punctuation or self.promised or self.remember or self.receives_punctuations)
 
     @property
     def called_time(self) -> str:

@@ -50,10 +50,10 @@ def closers(query: BoundQuery, alias: str, sources: Sources) -> list[str]:
     if stream.punctuation is not None and fixed:
         found.append(f"column {stream.punctuation} with {', '.join(sorted(fixed))}")
     found += [f"punctuation {d.name} from {d.source}" for d in stream.promised if set(d.columns) <= fixed]
-    if stream.makers and stream.spoken_of and fixed:
+    if stream.makers and stream.receives_punctuations and fixed:
         which = "its query finishes" if len(stream.makers) == 1 else "all parts of its UNION ALL finish"
         found.append(f"values of {', '.join(sorted(fixed))} that {which}")
-    if fixed and (stream.remember is not None or stream.spoken_of) and not found:
+    if fixed and (stream.remember is not None or stream.receives_punctuations) and not found:
         found.append(f"PUNCTUATE over {', '.join(sorted(fixed))}")
     return found
 

@@ -204,7 +204,7 @@ def add_keys(
 
 
 def _mentions(e: Expression, target: Expression, hidden: Expression | None) -> bool:
-    """Whether an expression holds another one, not counting what stands inside of `hidden`."""
+    """Whether an expression holds another one outside of `hidden`."""
     if e == target:
         return True
     if e == hidden:

@@ -1,7 +1,7 @@
 """Tables in FROM that are read again: which version of a row a combination uses.
 
-Answer   `version_conditions` are conditions that the binder adds to a query over such tables: the version of the table's
-         row began before the time of the newest row of the combination, and had not ended by then.
+Answer   `version_conditions` are conditions that the binder adds to a query over such tables. By them the version of the
+         table's row began before the time of the newest row of the combination, and had not ended by then.
 Limits   The rows of such a table have both instants in columns that no query can name.
 """
 

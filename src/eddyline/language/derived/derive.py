@@ -214,7 +214,9 @@ class Derivation:
             makers=tuple(names),
             sequence=sequence,
             # Values that all its queries finish are punctuations of it.
-            spoken_of=all(query.settings.propagate != "off" and self._may_finish(query) for query in queries),
+            receives_punctuations=all(
+                query.settings.propagate != "off" and self._may_finish(query) for query in queries
+            ),
             ordered=sequence is not None or (len(queries) == 1 and self._is_selection(queries[0])),
         )
         self.makers += [replace(query, feeds=stream) for query in queries]

@@ -8,9 +8,9 @@ Answer   `bind_outer` binds a SELECT that has them. Each is a maker that joins t
 
              ─►  maker: a, b, c, and the rows of a without b  ─►  q: SELECT … WHERE d
 
-Limits   A row without a partner is certain at the end of its own window: the kept reference has one that ends by time
-         or by rows. What has been joined already meets static tables only: no window says when its rows leave. Three
-         streams and more: `outer_trees.py`.
+Limits   That a row has no partner is certain at the end of its window: the kept reference has one that ends by time or by
+         rows. The results of an outer join have no window, so that only static tables can be joined with them.
+         `outer_trees.py` joins three streams and more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which references the results of several joins have, and what has to be certain for that.
+"""The kinds of results of several joins, and the questions that decide which kind a result has.
 
 Answer   `Joins.kinds` goes through the joins of a FROM from left to right. A *kind* of result has some of the
-         references; a *question* asks whether a row of one reference, the anchor, has a partner.
+         references. A *question* is whether a row of one reference, the anchor, has a partner.
 
              a LEFT JOIN b ON p(a, b)      {a, b}, {a} if a has no b
              …  RIGHT JOIN c ON q(a, c)    {a, b, c}, {a, c} if a has no b, {c} if c has no a
@@ -64,7 +64,7 @@ class Question:
 
 @dataclass(frozen=True)
 class OuterKind:
-    """Results that have these references, because the questions are answered with no."""
+    """Results with these references; the answers to the questions are no."""
 
     aliases: frozenset[str]
     without: tuple[Question, ...] = ()
@@ -105,7 +105,7 @@ class Joins:
         return list(dict.fromkeys(q for kind in self.kinds for q in kind.without))
 
     def conditions(self, aliases: Iterable[str]) -> tuple[Expression, ...]:
-        """The ON conditions of a kind: those of references that do not stand alone in it."""
+        """The ON conditions of a kind: those of its references, without the first one in the order of FROM."""
         here = set(aliases)
         places = [r.alias for r in self.references]
         first = min(places.index(alias) for alias in here)

@@ -7,8 +7,7 @@ Answer   `LiveJoins.made` makes the stream that such a query reads. Its rows are
              partners             a row of a has a b   while both are in their windows
              rows pushed out      of [ROWS n] and [PARTITION BY … ROWS n]
 
-         `outer_kinds.py` says which kinds and questions there are. Static tables are joined like streams without a
-         window.
+         `outer_kinds.py` finds the kinds and questions. Static tables are joined like streams without a window.
 Limits   Every result has a row of a stream. The anchors of questions are streams.
 """
 

@@ -1,7 +1,7 @@
 """Trees of joins over three streams and more, and [NOT] EXISTS beside joins of streams.
 
-Answer   `Tree.made` makes the queries behind such a FROM. An outer join asks whether the rows of one reference, its
-         *anchor*, have a partner (`outer_kinds.py`); so a result has some of the references:
+Answer   `Tree.made` makes the queries behind such a FROM. A result has some of the references, by whether the rows of
+         *anchors* have partners (`outer_kinds.py`):
 
              FROM a LEFT JOIN b ON p(a, b) LEFT JOIN c ON q(a, c)
                alone:            rows of a without b, rows of a without c    anti joins, each row with its number
@@ -80,7 +80,7 @@ class Tree:
         return stream
 
     def _closes(self, question: Question) -> bool:
-        """Whether punctuations may say that a row of the anchor has no partner."""
+        """Whether punctuations can end the wait of a row of the anchor for a partner."""
         if len(question.others) > 1:
             return False
         (other,) = question.others

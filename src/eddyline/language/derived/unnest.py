@@ -65,9 +65,9 @@ class Unnesting:
     """One SELECT whose FROM has UNNEST."""
 
     catalog: Catalog
-    #: Makes the derived stream of a subquery and knows it from then on.
+    #: Makes the derived stream of a subquery, which FROM may name from then on.
     derive: Callable[[Select, Callable[[Stream], Stream]], Stream]
-    #: Makes a table known.
+    #: Makes a table with one row per element, which FROM may name from then on.
     add_table: Callable[[Table, Expression, Column], Table]
 
     def without(self, select: Select) -> Select:
@@ -153,7 +153,7 @@ def _exploded(made: Stream, read: Any, element: str, kind: DataType) -> Stream:
 
 @dataclass(frozen=True)
 class _Renaming:
-    """Names of the elements, as names of a column of the stream."""
+    """From names of the elements to names of a column of the stream."""
 
     alias: str
     column: str | None

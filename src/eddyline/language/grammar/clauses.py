@@ -1,7 +1,7 @@
 """The clauses that several statements have: declared columns, the options of WITH, the list of SELECT.
 
 Answer   `read_columns` reads `(column TYPE, …)`, `read_options` reads `WITH (name = value, …)` where it stands, and
-         `read_items` reads what stands after SELECT or RETURN.
+         `read_items` reads the list after SELECT or RETURN.
 """
 
 from __future__ import annotations

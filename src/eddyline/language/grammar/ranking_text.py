@@ -1,4 +1,4 @@
-"""The grammar of ORDER BY … LIMIT, and which QUALIFY says how many rows.
+"""The grammar of ORDER BY … LIMIT, and the number of rows of a QUALIFY.
 
 Answer   `read_limit` reads ORDER BY and LIMIT; `most_rows` finds the ROW_NUMBER of a QUALIFY, and up to which number
          rows are wanted.

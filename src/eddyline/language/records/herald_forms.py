@@ -11,10 +11,9 @@ Answer   `Texts.herald` gives the herald of a text as `read` does; it reads a te
 
 State    The texts that came; per form a condition whose numbers are replaced, or that texts of this form are read one
          by one.
-Limits   For comparisons of INT, BIGINT and DOUBLE columns with numbers of up to nine digits, and one number behind FOR.
-         Quotes, comments, points and whatever else is not such a text are left to `read`, and so are numbers that are
-         no span: its errors are the ones to see. A form is used only if a second text of it, with numbers of our own,
-         is read as filling in says.
+Limits   For comparisons of INT, BIGINT and DOUBLE columns with numbers of up to nine digits, and one number after FOR.
+         `read` parses all other texts, and those whose number is no span, so that users see its errors. A form is used
+         only if parsing a second text of it, with numbers of this module, gives what filling in gives.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 from eddyline.errors import UserError
 from eddyline.language.text.windows import LONGEST, MOST_ROWS
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, conjuncts
-from eddyline.model.records.herald import NEVER, Alike, Herald, Said
+from eddyline.model.records.herald import NEVER, Alike, Herald, TextHeralds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from eddyline.model.records.records import Flags, Ints
 
-#: Words, signs of comparison and plain numbers; whatever else stands in a text may mean more than it looks like.
+#: Words, signs of comparison and plain numbers; a text with other characters has no form.
 _PLAIN = re.compile(r"[A-Za-z0-9_\s<>=-]*")
 #: Numbers of up to nine digits fit into INT, so that numbers of one form have one type.
 _NUMBER = re.compile(r"\b([0-9]{1,9})\b")
@@ -48,7 +47,7 @@ _MOST_TEXTS, _MOST_FORMS = 4096, 1024
 
 @dataclass(frozen=True)
 class _Form:
-    #: What stands around the numbers.
+    #: The text before, between and after the numbers.
     pieces: tuple[str, ...]
     #: A condition of the form, and the sign of each of its numbers.
     condition: Expression
@@ -95,7 +94,7 @@ class Texts:
     def __init__(self, read: Callable[[str], Herald]) -> None:
         self._read = read
         self._heralds: dict[str, Herald] = {}
-        #: By what stands around the numbers.
+        #: By the pieces of text around the numbers; None: texts of this form are read one by one.
         self._forms: dict[tuple[str, ...], _Form | None] = {}
 
     def herald(self, text: str) -> Herald:
@@ -111,26 +110,26 @@ class Texts:
             found = self._heralds[text] = self._made(text)
         return found
 
-    def many(self, texts: pa.Array) -> Said:
+    def many(self, texts: pa.Array) -> TextHeralds:
         """The heralds of a column of texts; a text that is no herald is a problem."""
         import numpy as np
 
-        said = Said(np.full(len(texts), NEVER), np.full(len(texts), NEVER))
+        heralds = TextHeralds(np.full(len(texts), NEVER), np.full(len(texts), NEVER))
         left = np.arange(len(texts))
         while len(left):
             first = int(left[0])
             text = texts[first].as_py()
             form = self._forms.get(tuple(_NUMBER.split(text)[::2]))
             if form is not None:
-                fits = self._fill(said, texts, left, form)
+                fits = self._fill(heralds, texts, left, form)
                 left = left[~fits]
                 if fits[0]:
                     continue
-            self._single(said, first, text)
+            self._single(heralds, first, text)
             left = left[left != first]
-        return said
+        return heralds
 
-    def _fill(self, said: Said, texts: pa.Array, left: Ints, form: _Form) -> Flags:
+    def _fill(self, heralds: TextHeralds, texts: pa.Array, left: Ints, form: _Form) -> Flags:
         """Read those of the texts `left` that have a form; returns which of them have it."""
         from eddyline.kernels.texts.form_texts import form_numbers
         from eddyline.state.columns import string_buffers
@@ -139,22 +138,22 @@ class Texts:
         fits &= (numbers[:, -1] >= form.least) & (numbers[:, -1] <= form.most)
         is_whole = fits.all()
         at, numbers = (left, numbers) if is_whole else (left[fits], numbers[fits])
-        spans, unit = (said.rows, 1) if form.unit is None else (said.micros, form.unit)
+        spans, unit = (heralds.rows, 1) if form.unit is None else (heralds.micros, form.unit)
         spans[at] = numbers[:, -1] * unit
-        said.alike.append(Alike(form.condition, at, numbers[:, :-1] * form.factors))
+        heralds.alike.append(Alike(form.condition, at, numbers[:, :-1] * form.factors))
         return fits
 
-    def _single(self, said: Said, at: int, text: str) -> None:
+    def _single(self, heralds: TextHeralds, at: int, text: str) -> None:
         try:
             found = self.herald(text)
         except UserError as problem:
-            said.problems[at] = problem
+            heralds.problems[at] = problem
             return
-        said.single[at] = found
+        heralds.single[at] = found
         if found.rows is not None:
-            said.rows[at] = found.rows
+            heralds.rows[at] = found.rows
         if found.micros is not None:
-            said.micros[at] = min(found.micros, NEVER)
+            heralds.micros[at] = min(found.micros, NEVER)
 
     def _made(self, text: str) -> Herald:
         pieces = _NUMBER.split(text)

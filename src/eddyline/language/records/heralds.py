@@ -77,7 +77,7 @@ def _span(reader: StatementReader) -> tuple[int | None, int | None]:
 
 
 def herald_of(stream: Stream, text: str) -> Herald:
-    """A herald as a text says it: a condition and its span."""
+    """The herald of a text: a condition and its span."""
     return herald_texts(stream).herald(text)
 
 

@@ -1,4 +1,4 @@
-"""Punctuations in the language: their statements, the options of streams, and conditions as patterns.
+"""Punctuations in the language: their statements, the options of streams and sinks, and conditions as patterns.
 
 Answer   `read_punctuation` and `read_punctuate` read what follows CREATE PUNCTUATION name and PUNCTUATE.
          `bind_punctuation` gives what the first declares. `condition_text` is the body of a record: the patterns of a

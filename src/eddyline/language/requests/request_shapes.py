@@ -23,7 +23,7 @@ MOST = 256
 #: An `=` that is no part of another sign, and a literal that ends the condition; and the name before it.
 _EQUALITY = re.compile(r"(?<=[\w\s])=\s*([0-9]{1,18}|'[^'\\]*')(?=\s*(?:$|;|\s(?:AND|GROUP|AS)\s))", re.IGNORECASE)
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\s*$")
-#: What could hide a literal from the pattern above.
+#: Comments, quoted names and escapes: a text with one of them is not remembered.
 _STRANGE = re.compile(r"--|/\*|\"|`|''|\\")
 _INSTANT = re.compile(r"AS\s+OF\s+TIMESTAMP\s+'[-0-9:. ]*'", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ class RequestShapes:
         """Remember how a text was bound, if its literals are found again in the conditions."""
         template = catalog.templates.get(request.template)
         parts = _EQUALITY.split(text)
-        # Outside of equalities only AS OF has a text: a literal cannot contain what looks like an equality.
+        # Outside of equalities only AS OF has a text in quotes, so that no equality is inside of a text.
         rest = _INSTANT.sub("", "".join(parts[0::2]))
         if template is None or _STRANGE.search(text) or "'" in rest or not parts[1:]:
             return

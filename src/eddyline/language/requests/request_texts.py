@@ -65,8 +65,8 @@ def parse_request(text: str) -> RequestStatement:
 def bind_request_texts(
     texts: Sequence[str], as_of: str | datetime | None, catalog: Catalog, shapes: RequestShapes | None = None
 ) -> list[Request]:
-    """What texts ask, each one request; `as_of` is the instant of those that say none. `shapes` remembers texts for
-    later calls."""
+    """The requests of texts, one each; `as_of` is the instant of requests without AS OF. `shapes` keeps texts for later
+    calls."""
     shapes = shapes or RequestShapes()
     found = []
     for text in texts:

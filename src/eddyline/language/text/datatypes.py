@@ -1,7 +1,7 @@
 """Names of types to types.
 
 Answer   `data_type("DECIMAL", (10, 2))` and the like, with the other common names that a type goes by.
-Limits   A name that stands for a type we do not have is refused with the nearest one that we do.
+Limits   The name of a type that the language does not have is refused, with the nearest type that it has.
 """
 
 from __future__ import annotations

@@ -46,13 +46,13 @@ class _Failure(ParseError):
         self.token = token
 
 
-#: Tokens that are literals, and those after which one stands alone in a list.
+#: Tokens of literals, and the tokens that follow a literal which is a whole item of a list.
 _LITERALS = frozenset({TokenType.NUMBER, TokenType.STRING})
 _AFTER = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 
 
 class ExpressionParser(Parser):
-    """sqlglot's expressions, without its many functions: every call stays a name with arguments."""
+    """The parser of expressions; it knows no function, so that every call stays a name with arguments."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     FUNCTION_PARSERS: ClassVar[dict[Any, Any]] = {
@@ -169,7 +169,7 @@ class ExpressionParser(Parser):
         first = parse_method()
         found = [] if first is None else [first]
         while self._match(sep):
-            # Of a long list most items are literals alone: those need no look at operators.
+            # Most items of a long list are literals: they are taken without trying every operator.
             if self._curr and self._curr.token_type in _LITERALS and self._next and self._next.token_type in _AFTER:
                 self._advance()
                 found.append(self.PRIMARY_PARSERS[self._prev.token_type](self, self._prev))

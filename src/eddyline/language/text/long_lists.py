@@ -4,8 +4,7 @@ Answer   `shortened` leaves out all values but the first of each long `IN (…)`
          values of the lists, and where letters were left out. `put_back` moves the tokens of the shorter text to where
          they were.
 Limits   A list has whole numbers only, or numbers with a point only, or texts only, and no comment among them; others,
-         and short ones, stay as they are. Whether a list stands within a text or a comment is for the tokens to tell.
-Cost     One pass of a regular expression over texts that could hold a long list.
+         and short ones, stay as they are. `parse.py` tests with the tokens whether a list is inside a text or a comment.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """sqlglot's tree of one expression to the syntax tree of this language.
 
 Answer   `Translation.node` gives the syntax node of a sqlglot node.
-Limits   Every node, and every argument of a node, that is not translated below is an error, so nothing that was written
-         is ignored.
+Limits   A node, or an argument of a node, that is not translated below is refused, so that no part of a text is ignored.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Translation:
             return self.node(e.this)
         if type(e) in _INFIX:
             return self._infix(e)
-        # A literal has no parts to look into: lists may hold very many of them.
+        # A literal has no parts; a list may hold very many literals, so `_start` is not called for them.
         self.start = int(e.meta.get("start", self.start)) if type(e) is exp.Literal else _start(e, self.start)
         position = self.places(self.start)
         translate = _TRANSLATIONS.get(type(e))

@@ -12,12 +12,12 @@ from eddyline.language.text.datatypes import data_type
 from eddyline.language.text.reader import StatementReader
 from eddyline.model.datatypes import DataType, array, struct
 
-#: Types within each other; data that is deeper is not read either.
+#: The most types within each other; data that is deeper is not read either.
 _DEEPEST = 64
 
 
 def read_type(reader: StatementReader, what: str, depth: int = 0) -> DataType:
-    """The type that comes next; `what` says whose it is, for messages."""
+    """The type that comes next; `what` names it in messages, such as "the type of the column"."""
     if depth > _DEEPEST:
         raise SyntaxProblem("this type is nested too deeply", position=reader.position)
     found = _plain(reader, what, depth)

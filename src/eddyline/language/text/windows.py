@@ -61,7 +61,7 @@ def _unit(word: str, position: Position | None) -> int:
 
 
 def read_span(reader: StatementReader) -> int:
-    """`10 MINUTES`, `1 HOUR 30 MINUTES` or `'10 minutes'`, where the reader stands."""
+    """`10 MINUTES`, `1 HOUR 30 MINUTES` or `'10 minutes'`, in microseconds."""
     position = reader.position
     if reader.next.kind == "string":
         reader.index += 1
@@ -88,7 +88,7 @@ def read_instant(reader: StatementReader, word: str) -> Constant:
 
 
 def read_at(reader: StatementReader, call: str) -> Constant:
-    """AT and the instant of a record; `call` is the method of a session that does without."""
+    """AT and the instant of a record; `call` is the method of a session that needs no instant."""
     if not reader.take("AT"):
         reader.fail("expected AT", hint=f"a statement names the instant: AT TIMESTAMP '…'; {call} does without")
     return read_instant(reader, "AT")

@@ -1,6 +1,6 @@
 """Heralds: records with a condition that the next rows of a stream satisfy.
 
-Answer   A `Herald` is a condition and a span: the next n rows, or all rows up to a distance in event time. `Said` holds
+Answer   A `Herald` is a condition and a span: the next n rows, or all rows up to a distance in event time. `TextHeralds` holds
          the heralds of many texts.
 Limits   A condition is a conjunction of conditions on one column each, with literals. The body of a record is the text
          of the herald.
@@ -49,7 +49,7 @@ class Alike:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class TextHeralds:
     """The heralds of many texts, by the numbers of the texts."""
 
     #: The span of each text; NEVER: it is in the other unit, or the text is no herald.
@@ -61,7 +61,7 @@ class Said:
     problems: dict[int, UserError] = field(default_factory=dict)
 
 
-def speaks_of_rows(records: Records) -> bool:
+def spans_rows(records: Records) -> bool:
     """Whether a herald among records has a number of rows for its span."""
     if records.kind != KIND:
         return False

@@ -24,7 +24,7 @@ import pyarrow as pa
 from eddyline.kernels.intervals import double_keys
 from eddyline.model.datatypes import DataType
 from eddyline.model.expressions.expression import Call, ColumnRef, Expression, Literal, columns_of, conjuncts
-from eddyline.model.records.herald import NEVER, Alike, Herald, Said
+from eddyline.model.records.herald import NEVER, Alike, Herald, TextHeralds
 from eddyline.model.records.records import Flags
 from eddyline.operators.expressions.evaluate import Predicate, compile_predicate
 from eddyline.operators.sharing.column_keys import has_keys, literal_key
@@ -86,7 +86,7 @@ class Bounding:
         self._forms: dict[Expression, tuple[_Comparison, ...] | None] = {}
         self._tests: dict[str, Test] = {}
 
-    def bounds(self, said: Said) -> Bounds:
+    def bounds(self, said: TextHeralds) -> Bounds:
         count = len(said.rows)
         found = Bounds(bool(said.rows[-1] != NEVER), bool(said.micros[-1] != NEVER))
         for group in said.alike:

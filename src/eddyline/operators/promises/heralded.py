@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DataType
-from eddyline.model.records.herald import KIND, NEVER, TEXT, Said
+from eddyline.model.records.herald import KIND, NEVER, TEXT, TextHeralds
 from eddyline.model.records.records import Flags
 from eddyline.operators.promises.herald_bounds import Bounding, Bounds, HeraldKeys
 from eddyline.operators.stream.gate import GateStretch, Load, PlacedRecords, Verdict
@@ -67,7 +67,7 @@ class _Line:
 class Heralded:
     """The checker of one stream. `read` binds texts of heralds."""
 
-    def __init__(self, alias: str, read: Callable[[pa.Array], Said]) -> None:
+    def __init__(self, alias: str, read: Callable[[pa.Array], TextHeralds]) -> None:
         self._read = read
         self._bounding = Bounding(alias)
         self.in_force: InForce | None = None

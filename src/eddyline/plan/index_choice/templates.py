@@ -1,8 +1,8 @@
 """The prices of a template's access paths, from the costs that `eddyline lab calibrate` keeps.
 
 Answer   `TemplatePrice` prices a scan, the reading of an index and the rebuilding of its blocks, and finds the best
-         configuration with the exact search: few columns in every order of their fields, more of them by `exact.py`,
-         over the patterns that are not better scanned.
+         configuration. For few columns every configuration is priced in every order of its fields. For more, `exact.py`
+         searches over the patterns that are not better scanned.
 State    None.
 Limits   Requests are taken to fix each value of a column equally often.
 Reading  docs/operators/templates.md

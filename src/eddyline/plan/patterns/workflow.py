@@ -1,8 +1,7 @@
 """Constraints that hold in every complete run of a workflow.
 
-Answer   `constraints_of` plays the token game of a net: every marking that tokens can reach, at most 100,000, each of
-         at most 1,000 tokens, so that a loop that makes tokens without end is soon refused. Of these it keeps the ones
-         from which the end can be reached, and reads off what holds on every path from the beginning to the end:
+Answer   `constraints_of` computes every marking that the tokens of a net can reach. It keeps the markings from which the
+         end can be reached, and finds the rules that hold on every path from the beginning to the end:
 
              ONCE(a)          no a can come after an a
              EXCLUSIVE(a, b)  neither can come after the other
@@ -10,7 +9,8 @@ Answer   `constraints_of` plays the token game of a net: every marking that toke
              REQUIRE(a, b)    without the steps of b there is no path through a
              BEGIN, END       what comes first only, what comes last only
 
-Limits   Two tasks of one name are one type. A rule that follows from END is left out.
+Limits   Two tasks of one name are one type. A rule that follows from END is left out. At most 100,000 markings of 1,000
+         tokens each: a loop that makes tokens without end is refused soon.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Windows that conditions between event times imply.
 
-Answer   `implied_windows` gives a RANGE to each reference without a window whose rows are, in every combination that
-         satisfies the conditions, at most so much older than the newest row: under `b.ts <= a.ts + INTERVAL '1 hour'` a
-         row of `a` waits an hour. Stores forget rows by these windows; answers stay the same.
+Answer   `implied_windows` gives a RANGE to a reference without a window if the conditions bound the age of its rows: how
+         much older than the newest row of a combination they can be. Under `b.ts <= a.ts + INTERVAL '1 hour'` a row of
+         `a` waits an hour. Stores forget rows by these windows; answers stay the same.
 Limits   Only conditions that are differences of two event times (`predsat.py`), and RANGE windows of other references.
          A reference has an implied window only if the conditions bound it against every other stream of its query,
          directly or through further references.

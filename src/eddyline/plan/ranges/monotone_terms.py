@@ -1,8 +1,8 @@
 """The sides of a comparison as monotone functions of one column, plus a constant.
 
-Answer   `compared` takes a condition f(x) op g(y) apart. Each side is a `Term`: a *core* (the column, or a monotone
-         function of it that the engine evaluates at the ends of a range) and, for whole numbers, dates and timestamps,
-         an offset that difference constraints use.
+Answer   `compared` takes a condition f(x) op g(y) apart. Each side is a `Term` with a *core*: the column, or a monotone
+         function of it that the engine evaluates at the ends of a range. Terms of whole numbers, dates and timestamps
+         also have an offset, which difference constraints use.
 
              a.qty * 3 + 5      core a.qty * 3, offset 5          b.price * 1.1      core b.price * 1.1, offset 0
 

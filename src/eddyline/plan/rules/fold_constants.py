@@ -1,9 +1,9 @@
 """Constants computed once, and not again for every row.
 
 Answer   A sub-expression that reads no column becomes the literal that it evaluates to, everywhere in the query.
-Limits   Left as written: expressions that cannot be computed (overflow, a failed CAST), so that rows are counted for
-         them; calls of functions of users; -0.0 and NaN, because groups are found by comparing expressions and Python's
-         equality takes -0.0 for 0.0 and no NaN for another.
+Limits   Expressions that cannot be computed (overflow, a failed CAST) stay, so that rows are counted for them. Calls of
+         functions of users stay. -0.0 and NaN stay: groups are found by comparing expressions, and for Python -0.0
+         equals 0.0 and NaN does not equal NaN.
 """
 
 from __future__ import annotations

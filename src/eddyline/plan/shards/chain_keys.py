@@ -29,7 +29,7 @@ def refuse_whole(part: BoundQuery, knows_rows: str) -> None:
         raise Misfit(f"{part.name} answers requests from rows of a derived stream")
     if knows_rows:
         raise Misfit(f"{part.name} {knows_rows}")
-    if part.settings.propagate != "off" or (part.feeds is not None and part.feeds.spoken_of):
+    if part.settings.propagate != "off" or (part.feeds is not None and part.feeds.receives_punctuations):
         raise Misfit(f"{part.name} passes punctuations on, which hold for all shards")
     for reference in part.streams:
         if reference.derived and isinstance(reference.window, Rows):

@@ -1,8 +1,8 @@
 """The queries of a chain: which keys they hold equal, and how a key moves through one of them.
 
 Answer   `ChainParts` knows the classes of equal keys of each query, and the derived streams with the queries that make
-         them. `admitted` gives the keys of all references of a query from that of one reference, `lowered` takes a key of
-         a derived stream to a query that makes it, `lifted` takes the keys of a query to the stream that it makes.
+         them. `admitted` gives the keys of all references of a query from the key of one. `lowered` writes a key of a
+         derived stream over a query that makes it. `lifted` writes the keys of a query over the stream that it makes.
 Limits   A key that cannot move raises `Misfit` with the reason.
 """
 

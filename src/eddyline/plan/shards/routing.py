@@ -88,8 +88,8 @@ class Record:
     merged: bool = False
     #: Of a query over derived streams in several shards: the keys of these streams.
     placed: Mapping[str, PlacedKeys] = field(default_factory=dict)
-    #: Of a query of a chain in several steps: for it and the queries behind its subqueries, the step, the first shard
-    #: and the shares; only the step for a query that stays in the shards that make its rows.
+    #: Of a chain in several steps: for the query and those behind its subqueries, the step, the first shard and the
+    #: shares. A query that stays in the shards that make its rows has the step alone.
     steps: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 

@@ -14,9 +14,9 @@ Answer   The shards are seen as a grid. Every axis of the grid belongs to a clas
 
          One key common to all references is the grid with a single axis, and nothing is sent twice. A reference
          without any key (a filter, a cross product, an inequality) gets an axis of its own, cut by row number.
-         An aggregate is cut along axes that its groups determine, so that each group lives in one cell. Where a shard
-         has fewer rows so, and `whole_because` gives no reason against it, the aggregate is cut like the join below it:
-         every cell then keeps a part of each group, and the parts are merged when its bucket closes.
+         An aggregate is cut along axes that its groups determine, so that each group is in one cell. If shards have fewer
+         rows that way, and `whole_because` has no reason against it, the aggregate is cut like the join below it. Every
+         cell then keeps a part of each group, and the parts are merged when its bucket closes.
          Queries over derived streams are cut by one key that goes through all of them (`chains.py`), or in several
          steps (`steps.py`), or they are whole in one shard.
          A template is cut by its whole grouping key, and its streams of requests go to every cell: each answers from

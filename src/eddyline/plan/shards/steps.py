@@ -1,9 +1,8 @@
 """Queries over queries in several stateful steps: where no key goes through a chain, derived rows are placed anew for
 the next step.
 
-Answer   `in_steps` gives the routings of such a chain. A query that reads streams from outside alone is in step 0; one
-         that reads a derived stream is one step after the queries that make it, and is cut like a query over streams
-         from outside:
+Answer   `in_steps` gives the routings of such a chain. A query that reads no derived stream is in step 0. A query that
+         reads one is one step after the queries that make it. Each is cut like a query over streams from outside:
 
              CREATE STREAM j AS SELECT a.k, b.v … WHERE a.k = b.k     step 0: a by a.k, b by b.k
              SELECT v, count(*) FROM j GROUP BY v                     step 1: j by j.v

@@ -1,9 +1,9 @@
 """Rates, selectivities and state sizes of a query, as the search for its join tree takes them.
 
-Answer   `graph_of` makes the join graph of a lowered query from what was observed while it ran (`GroupStatistics`), else
-         from what CREATE STREAM declares (`rate`, `distinct_x`), else from assumptions: 100 rows/s, an UNBOUNDED window
-         that holds an hour, and keys with one partner per row. Filters lower rates; the selectivities of several
-         predicates between two references multiply.
+Answer   `graph_of` makes the join graph of a lowered query: from observed statistics (`GroupStatistics`), else from what
+         CREATE STREAM declares (`rate`, `distinct_x`), else from assumptions. The assumptions are 100 rows/s, an
+         UNBOUNDED window that holds an hour, and keys with one partner per row. Filters lower rates; the selectivities
+         of several predicates between two references multiply.
 State    None. `GroupStatistics` is a value: `+` adds another shard's, `after` adds a part of earlier counts.
 Limits   A condition over three references lowers no estimate. A static table that was never read is taken to have 1,000
          rows.

@@ -1,7 +1,7 @@
 """The last part of the second layer: the finder's dynamic programming over a bounded family of sets.
 
-Answer   Qualified trees among those whose stores all belong to the family: sets that hold few rows, and every store of
-         a tree that the search has seen before (so that parts of two trees can be put together).
+Answer   Qualified trees whose stores all belong to the family. It has sets that hold few rows, and every store of a tree
+         that the search has priced before, so that parts of two trees can be combined.
 State    Per set of the family a front of sub-plans, of bounded size.
 Limits   Polynomial: the family has at most `per_size` sets of each size (and what was seen), a front at most `front`
          sub-plans. Sets of up to `exhaustive` inputs are partitioned in every way; larger ones are put together from

@@ -1,8 +1,8 @@
 """Dynamic programming over sets of inputs: the sub-plans worth having for each set.
 
-Answer   `SubPlans.plan_exhaustively(mask)` looks at every partition of a set into sets that have sub-plans already, and
-         keeps the sub-plans that no other beats in both CPU and memory and that leave room in both budgets for what
-         every tree needs besides. `shapes()` are the trees found for all inputs.
+Answer   `SubPlans.plan_exhaustively(mask)` prices every partition of a set into sets that have sub-plans already. It
+         keeps a sub-plan if no other beats it in both CPU and memory, and if the budgets suffice for it and for what
+         every tree needs. `shapes()` are the trees found for all inputs.
 State    One front per set of inputs that was planned.
 Limits   A set of m inputs has Bell(m) partitions, so callers choose which sets are planned exhaustively: all of them
          (`finder.py`), or a bounded family of small ones (`beam.py`).

@@ -123,7 +123,7 @@ def kinds() -> Mapping[str, RecordKind]:
 
 def is_concerned(stream: Stream) -> bool:
     """Whether a stream has a gate from the start."""
-    return stream.spoken_of or any(kind.concerns(stream) for kind in kinds().values())
+    return stream.receives_punctuations or any(kind.concerns(stream) for kind in kinds().values())
 
 
 def is_counted(stream: Stream) -> bool:

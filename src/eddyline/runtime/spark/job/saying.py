@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eddyline.errors import Unsupported
-from eddyline.model.records.herald import speaks_of_rows
+from eddyline.model.records.herald import spans_rows
 from eddyline.model.records.records import Records
 from eddyline.runtime.engine.records.kinds import is_concerned
 from eddyline.runtime.spark.ingest.control import write_control
@@ -43,7 +43,7 @@ def say_now(layout: JobLayout, records: Sequence[Records]) -> None:
                 detail="a ROWS window reads it, and shards number its rows apart",
                 hint="say it in the job's file",
             )
-        if speaks_of_rows(batch) and not counted:
+        if spans_rows(batch) and not counted:
             raise Unsupported(
                 f"no number of rows of stream {batch.stream} can be heralded while the job runs",
                 detail="shards do not count its rows",
