@@ -1,9 +1,9 @@
-"""Files with a checksum: what recovery reads back is what was written, or the damage is named.
+"""Files with a checksum: recovery reads the content that was written, or raises an error that names the damage.
 
 Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the
-         value back, or raises a `CheckpointProblem` that names the file, what it held and what can be done. `checksum`
-         is the one for blocks of bytes that another sealed file names. `not_writable` is the error when a file of a
-         checkpoint cannot be written.
+         value back, or raises a `CheckpointProblem` with the file, what it held and what can be done. `checksum` is for
+         blocks of bytes whose checksums another sealed file has. `not_writable` is the error when a file of a checkpoint
+         cannot be written.
 Limits   The checksum (CRC-32, 3 GB a second) finds damage, not forgery: the owner of a checkpoint is trusted.
 """
 
@@ -66,7 +66,7 @@ def read_sealed(path: str, holds: str, hint: str = RESTORE) -> Any:
 
 
 def unreadable(path: str, holds: str, problem: OSError) -> CheckpointProblem:
-    """What is said when a file of a checkpoint is there and cannot be read."""
+    """The error of a file of a checkpoint that exists and cannot be read."""
     return CheckpointProblem(
         f"{path} cannot be read",
         detail=f"it holds {holds}; {problem.strerror}",
@@ -75,7 +75,7 @@ def unreadable(path: str, holds: str, problem: OSError) -> CheckpointProblem:
 
 
 def damaged(path: str, holds: str, problem: object, hint: str = RESTORE) -> CheckpointProblem:
-    """What is said when a file of a checkpoint is not what was written."""
+    """The error of a file of a checkpoint with another content than was written."""
     return CheckpointProblem(f"{path} is damaged", detail=f"it held {holds}; {problem}", hint=hint)
 
 

@@ -1,16 +1,15 @@
-"""Sealed segments: how a store's rows are written down.
+"""Sealed segments: the form in which a checkpoint has the rows of a store.
 
-Answer   A segment is a range of row ids of one store. It is named when it is sealed and never changes; a token in its
-         name keeps it apart from those of other runs and of a stream that was created again. Its Arrow form holds the
-         payload and the columns that cannot be derived. `seal` covers new rows; neighbours that are small are
-         sealed again as one, so that the number of segments grows with the logarithm of the rows.
+Answer   A segment is a range of row ids of one store. It gets its name when it is sealed and never changes. A random
+         token in the name distinguishes it from segments of other runs, and of a stream that was created again. Its
+         Arrow form holds the payload and the columns that cannot be derived. `seal` covers new rows; neighbours that
+         are small are sealed again as one, so that the number of segments grows with the logarithm of the rows.
 
              ids   |···dead···|== s0 ==========|== s1 =====|= s2 =| new |
                                                             └── sealed as one when s2 is not larger than what came
 
-State    The live segments, oldest first. A segment holds the rows that were dropped from its middle too: which ones
-         they are is a list of its own (`dropped`), until the store closes the gaps. Then all rows are sealed anew,
-         under other names.
+State    The live segments, oldest first. A segment also has the rows that were dropped from its middle; a separate list
+         (`dropped`) names these until the store closes the gaps. Then all rows are sealed anew, under other names.
 Limits   Rows die from the oldest on, so at most the first segment has dead ones. When three quarters of it are dead it
          is sealed anew without them; it goes when all of them are. At most a third of what was written is written
          again.
@@ -47,6 +46,10 @@ class Segment:
     token: str = field(default_factory=_token)
 
     @property
+    def rows(self) -> int:
+        return self.end - self.first
+
+    @property
     def name(self) -> str:
         return f"{self.store}-{self.first}-{self.end}-{self.token}"
 
@@ -69,9 +72,7 @@ class SegmentList:
         start = self.segments[-1].end if self.segments else store.first
         start = max(start, store.first)
         if start < store.end:
-            while (
-                self.segments and self.segments[-1].end - self.segments[-1].first <= store.end - start < _ROWS_AT_MOST
-            ):
+            while self.segments and self.segments[-1].rows <= store.end - start < _ROWS_AT_MOST:
                 start = max(self.segments.pop().first, store.first)
             while store.end - start > _ROWS_AT_MOST:
                 self.segments.append(self._segment(start, start + _ROWS_AT_MOST))
@@ -82,7 +83,8 @@ class SegmentList:
         return Segment(self.store.name, first, end)
 
     def renumber(self, old_to_new: Renumbering) -> None:
-        """The rows have new ids: what was written means other rows now. As many rows are gone as are written again."""
+        """The rows have new ids: the ids of written segments are those of other rows now, so all rows are written
+        again. As many rows have gone since."""
         if old_to_new.store is self.store:
             self.segments = []
 
@@ -99,8 +101,7 @@ class SegmentList:
         return pa.table({"id": np.flatnonzero(self.store.column(DROPPED)) + self.store.first})
 
     def _is_mostly_dead(self, segment: Segment) -> bool:
-        rows = segment.end - segment.first
-        return rows >= _ROWS_WORTH and 4 * (self.store.first - segment.first) >= 3 * rows
+        return segment.rows >= _ROWS_WORTH and 4 * (self.store.first - segment.first) >= 3 * segment.rows
 
     def table(self, segment: Segment) -> pa.Table:
         """The rows of a segment that are still here: payload, and the columns that cannot be derived from it."""

@@ -94,7 +94,7 @@ class SpilledColumn:
         self.head.append(values, mine)
 
     def reserve(self, capacity: int, used: int) -> None:
-        """The head takes what it needs when it needs it: room for rows on disk would be wasted."""
+        """Does nothing: the head grows in `append`, and rows on disk need no room in memory."""
 
     def forget(self, rows: int, used: int) -> None:
         self.gone += rows

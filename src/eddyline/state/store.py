@@ -226,9 +226,8 @@ class Store:
     def compact(self, least: int = 1) -> Renumbering | None:
         """Close the gaps once half of the rows are gone and at least `least`; returns the map from old ids to new
         ones."""
-        if not self.dropped or not Trigger(COMPACT.event, least).is_due(
-            SinceLastRun(new=self.dropped, kept=self.extent)
-        ):
+        many = SinceLastRun(new=self.dropped, kept=self.extent)
+        if not self.dropped or not Trigger(COMPACT.event, least).is_due(many):
             return None
         alive = ~self.column(DROPPED)
         moved = Renumbering.of_alive(self, alive)

@@ -1,11 +1,11 @@
-"""Files that are there whole or not at all: the one way in which the engine writes a file that a later run reads.
+"""Files that exist whole or not at all: the one way in which the engine writes a file that a later run reads.
 
-Answer   `write_whole` writes beside the target under a hidden name, makes sure of the disk, renames, and makes sure of
-         the folder. A reader, or a run after a crash or a power cut, finds the old content or the new one.
-         `make_folder` makes a folder that is there after a power cut too; `append_line` lengthens a log.
+Answer   `write_whole` writes a hidden file beside the target, syncs it to disk, renames it, and syncs the folder. A
+         reader, or a run after a crash or a power cut, finds the old content or the new one. `make_folder` makes a
+         folder that still exists after a power cut; `append_line` appends to a log.
 Limits   One process writes a path at a time. A crash may leave the hidden file `.<name>.tmp`; the next write of the
-         same path replaces it, and `remove_leftovers` removes those of a folder. With `synced=False` the caller makes
-         sure of the folder, once for many files (`sync_folder`).
+         same path replaces it, and `remove_leftovers` removes those of a folder. With `synced=False` the caller syncs
+         the folder, once for many files (`sync_folder`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_whole(path: str, content: str | Any, *, mode: int = PRIVATE, synced: b
 
     Args:
         mode: permissions of the file, before the umask.
-        synced: make sure of the folder too; without it a power cut may undo the rename, never half of it.
+        synced: sync the folder too; without it a power cut may undo the rename, and leaves the old file whole.
     """
     data = memoryview(content.encode() if isinstance(content, str) else content).cast("B")
     folder, name = os.path.split(path)
@@ -55,8 +55,8 @@ def write_whole(path: str, content: str | Any, *, mode: int = PRIVATE, synced: b
 
 
 def append_line(path: str, line: bytes) -> None:
-    """Append to a file that is there, and make sure of the disk; an `OSError` names the file, which may hold a part of
-    the line then."""
+    """Append to an existing file, and sync it to disk; an `OSError` names the file, which may have a part of the line
+    then."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
         try:
@@ -71,7 +71,7 @@ def append_line(path: str, line: bytes) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Make sure that the names in a folder survive a power cut."""
+    """Sync a folder to disk: the names in it survive a power cut then."""
     opened = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
@@ -80,7 +80,7 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folder(path: str, *, private: bool = True) -> None:
-    """Make a folder where there is none; a private one is for its owner alone. One that is there stays as it is."""
+    """Make a folder where there is none; a private one is for its owner alone. An existing one stays as it is."""
     if os.path.isdir(path):
         return
     os.makedirs(path, 0o700 if private else 0o777, exist_ok=True)

@@ -16,18 +16,7 @@ import pyarrow.compute as pc
 
 from eddyline.model.datatypes import DOUBLE, DataType
 from eddyline.model.expressions.expression import Call, Literal, in_values
-from eddyline.operators.expressions.vectors import (
-    Array,
-    Frame,
-    Kernel,
-    Mask,
-    Vector,
-    boolean,
-    both,
-    is_arrow,
-    truth,
-    validity,
-)
+from eddyline.operators.expressions.vectors import Array, Frame, Kernel, Mask, Vector, boolean, both, is_arrow, validity
 
 _ARROW = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 #: NumPy's functions have the names of Arrow's.
@@ -149,7 +138,7 @@ def _any_equal(needle: Vector, others: tuple[Vector, ...], kind: DataType) -> Ve
     known: Mask = np.ones(1, np.bool_)
     for other in others:
         same = equal(needle, other, kind)
-        found = found | truth(same)
+        found = found | (same.values if same.valid is None else same.values & same.valid)
         known = known if same.valid is None else known & same.valid
     return Vector(found, found | known)
 

@@ -70,12 +70,8 @@ def make_date_trunc(call: Call) -> Kernel:
 
 def make_tumble_start(call: Call) -> Kernel:
     _, span, offset = call.args
-    assert (
-        isinstance(span, Literal)
-        and isinstance(span.value, int)
-        and isinstance(offset, Literal)
-        and isinstance(offset.value, int)
-    )
+    assert isinstance(span, Literal) and isinstance(span.value, int)
+    assert isinstance(offset, Literal) and isinstance(offset.value, int)
     size, shift = span.value, offset.value % span.value
     return lambda frame, t, *_: Vector(t.values - (t.values - shift) % size, t.valid)
 

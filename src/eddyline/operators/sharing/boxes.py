@@ -113,10 +113,6 @@ class BoxTable:
     def __contains__(self, slot: int) -> bool:
         return 0 <= slot < self._count.size and self._count.view[slot] >= 0
 
-    def slots(self) -> np.ndarray:
-        """All slots in use, ascending."""
-        return np.flatnonzero(self._count.view >= 0)
-
     @property
     def slot_limit(self) -> int:
         """One more than the highest slot ever used."""
@@ -131,9 +127,7 @@ class BoxTable:
         if slot in self:
             raise Fault(f"slot {slot} is in use", hint="remove it first")
         for lists, value in ((self._first, 0), (self._count, -1)):
-            lists.reserve(slot + 1)
-            while lists.size <= slot:
-                lists.append(value)
+            lists.extend(np.full(max(slot + 1 - lists.size, 0), value))
         self._first.view[slot] = self.slot.size
         self._count.view[slot] = len(boxes)
         self.overlapping += len(boxes) > 1

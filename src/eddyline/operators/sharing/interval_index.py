@@ -15,17 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from eddyline.kernels.intervals import (
-    Swept,
-    Trees,
-    build_tree,
-    choose_leads,
-    confirm_pairs,
-    cover_ranges,
-    ordered_rows,
-    stab_pairs,
-    sweep_pairs,
-)
+from eddyline.kernels import intervals
+from eddyline.kernels.intervals import Swept, Trees
 from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.state.zones import ranges_of
 
@@ -109,7 +100,7 @@ class IntervalIndex:
             at = 0
             while at < ranges.which.size:
                 pairs = np.empty(max(_ROOM, 2 * order.size), np.int64)
-                used, at, passed_over = sweep_pairs(ordered, order, ranges, label, bits, at, pairs)
+                used, at, passed_over = intervals.sweep_pairs(ordered, order, ranges, label, bits, at, pairs)
                 found.append(pairs[:used])
                 if sorted_out is not None:
                     sorted_out.skipped += passed_over
@@ -125,7 +116,7 @@ class IntervalIndex:
     def ranges(self, column: int, ordered: np.ndarray, rows: int, start: np.ndarray, stop: np.ndarray) -> None:
         """Where in a sorted batch the ranges of a column begin and end, for boxes of several terms."""
         for which, _ in self._parts(column, False):
-            cover_ranges(ordered, self._table.low.view, self._table.high.view, which, rows, start, stop)
+            intervals.cover_ranges(ordered, self._table.low.view, self._table.high.view, which, rows, start, stop)
 
     def named_by_all(self) -> list[int]:
         """The columns that every box has a term of; looked up once per change of the boxes."""
@@ -189,8 +180,8 @@ class IntervalIndex:
         found, row = [], 0
         while row < keys.shape[1]:
             pairs = np.empty(max(_ROOM, 2 * label.size), np.int64)
-            used, row = stab_pairs(label, tree.trees, keys, valid, bits, row, pairs)
-            found.append(confirm_pairs(pairs[:used], label, tree.lead, table.arrays, keys, valid, bits))
+            used, row = intervals.stab_pairs(label, tree.trees, keys, valid, bits, row, pairs)
+            found.append(intervals.confirm_pairs(pairs[:used], label, tree.lead, table.arrays, keys, valid, bits))
             self._failed += used - found[-1].size
         return found[0] if len(found) == 1 else np.concatenate(found)
 
@@ -277,7 +268,7 @@ class _Tree:
         ends, top = high[ranges], np.empty(ranges.size, np.int64)
         column_from = np.searchsorted(table.term_column.view[term], columns)
         for first, last in pairwise(column_from.tolist()):
-            build_tree(ends[first:last], top[first:last])
+            intervals.build_tree(ends[first:last], top[first:last])
         boxes, null_boxes = table.term_box.view[term], table.term_box.view[null_term]
         self.trees = Trees(column_from, low[ranges], ends, top, boxes, null_from, null_boxes, self.boxes)
 
@@ -293,8 +284,8 @@ class _Tree:
         columns = table.term_column.view[owner[by_low]]
         for column in range(len(table.columns)):
             valid = sample.valid[column, : sample.size]
-            _, ordered = ordered_rows(sample.keys[column, : sample.size][valid])
-            cover_ranges(ordered, low, high, by_low[columns == column], sample.size, start, stop)
+            _, ordered = intervals.ordered_rows(sample.keys[column, : sample.size][valid])
+            intervals.cover_ranges(ordered, low, high, by_low[columns == column], sample.size, start, stop)
         lead, amount = np.empty(table.slot.size, np.int64), np.empty(table.slot.size, np.int64)
-        choose_leads(table.slot.view, table.arrays, start, stop, sample.size, lead, amount)
+        intervals.choose_leads(table.slot.view, table.arrays, start, stop, sample.size, lead, amount)
         return lead

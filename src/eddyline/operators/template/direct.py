@@ -91,12 +91,7 @@ class Direct:
         return found if in_order else found.take(pa.array(np.argsort(number, kind="stable")))
 
     def columns(
-        self,
-        wanted: Sequence[tuple[bool, int]],
-        chosen: list[int],
-        request: Ints,
-        ids: Ints,
-        values: Reader,
+        self, wanted: Sequence[tuple[bool, int]], chosen: list[int], request: Ints, ids: Ints, values: Reader
     ) -> list[pa.Array] | None:
         """The same for one request: the columns that it wants, (whether a grouping column, its number) each, and no
         others."""

@@ -38,8 +38,6 @@ class Imp:
         self.addressing = addressing
         self.blocks: dict[int, IndexBlock] = {}
         self.visits = visits
-        #: Blocks built so far.
-        self.built = 0
         self._scan = Scan(rows, visits)
         #: The blocks as kernels read them; None: they have changed.
         self._table: Ints | None = None
@@ -97,7 +95,6 @@ class Imp:
         for piece in [at for at in self.blocks if first < at < stop]:
             del self.blocks[piece]
         self.blocks[first] = build(self.rows, first, stop, self.addressing)
-        self.built += 1
         self._table = self._nbytes = None
 
     def purge(self) -> None:

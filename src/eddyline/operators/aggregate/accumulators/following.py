@@ -13,20 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels.groups import history
-from eddyline.operators.aggregate.accumulators.accumulators import (
-    Accumulator,
-    Distinct,
-    Extreme,
-    FloatSums,
-    LastingExtreme,
-    Tally,
-    WholeSums,
-)
+from eddyline.operators.aggregate.accumulators import accumulators as kinds
+from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, LastingExtreme
 from eddyline.operators.aggregate.accumulators.collected import Collected, LiveQuantiles, follow_each
 from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.accumulators.sketches import Sketches
@@ -82,22 +76,14 @@ class Move:
 
 
 def follow(kept: Accumulator, move: Move) -> Accumulator:
-    if isinstance(kept, Collected | LiveQuantiles | Sketches):
-        return _each(kept, move)
-    if isinstance(kept, Distinct):
-        return _distinct(kept, move)
-    if isinstance(kept, FloatSums):
-        return _floats(kept, move)
-    if isinstance(kept, WholeSums):
-        return _whole(kept, move)
-    if isinstance(kept, Extreme):
-        return _heaps(kept, move)
-    if isinstance(kept, LastingExtreme):
-        return _best(kept, move)
-    assert isinstance(kept, Tally)
-    came, left = move.came, move.left
-    found = Tally()
-    found.counts = history.follow_counts(kept.counts, came.moves(came.encoded), left.moves(left.encoded), move.rows)
+    """An accumulator whose groups are the rows of a move, after `kept` has been moved."""
+    return next(follower for kind, follower in _FOLLOWERS if isinstance(kept, kind))(kept, move)
+
+
+def _tally(kept: kinds.Tally, move: Move) -> kinds.Tally:
+    found = kinds.Tally()
+    coming, leaving = (flow.moves(flow.encoded) for flow in (move.came, move.left))
+    found.counts = history.follow_counts(kept.counts, coming, leaving, move.rows)
     return found
 
 
@@ -114,8 +100,8 @@ def _each(kept: Accumulator, move: Move) -> Accumulator:
     return follow_each(kept, move.rows.ends, move.rows.codes, apply)
 
 
-def _floats(kept: FloatSums, move: Move) -> FloatSums:
-    found = FloatSums("squares" in kept.by_group, kept.kind, kept.encoder)
+def _floats(kept: kinds.FloatSums, move: Move) -> kinds.FloatSums:
+    found = kinds.FloatSums("squares" in kept.by_group, kept.kind, kept.encoder)
     found.reserve(len(move.rows.codes))
     coming, leaving = (flow.moves(kept.doubles(flow.encoded)) for flow in (move.came, move.left))
     by_row = history.FloatSumArrays(found.sums, found.squares, found.tallies)
@@ -129,7 +115,7 @@ def _floats(kept: FloatSums, move: Move) -> FloatSums:
         renewed = True
 
 
-def _whole(kept: WholeSums, move: Move) -> WholeSums:
+def _whole(kept: kinds.WholeSums, move: Move) -> kinds.WholeSums:
     found = kept.empty()
     found.reserve(len(move.rows.codes))
     coming, leaving = (
@@ -141,7 +127,7 @@ def _whole(kept: WholeSums, move: Move) -> WholeSums:
     return found
 
 
-def _heaps(kept: Extreme, move: Move) -> LastingExtreme:
+def _heaps(kept: kinds.Extreme, move: Move) -> LastingExtreme:
     found = LastingExtreme(kept.largest, kept.kind, kept.encoder)
     found.reserve(len(move.rows.codes))
     kept.held, kept.links = move.held, grown(kept.links, len(move.held))
@@ -177,3 +163,15 @@ def _distinct_values(live: LiveValues, instant: int, wanted: Mask) -> tuple[Ints
     pairs = np.stack([codes, encoded], axis=1)
     pairs = np.unique(pairs[valid] if len(valid) else pairs, axis=0)
     return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]), ALL
+
+
+#: Per kind of accumulator the function that moves it; of `Collected`, which is a `Distinct`, the first one.
+_FOLLOWERS: tuple[tuple[Any, Callable[[Any, Move], Accumulator]], ...] = (
+    (Collected | LiveQuantiles | Sketches, _each),
+    (Distinct, _distinct),
+    (kinds.FloatSums, _floats),
+    (kinds.WholeSums, _whole),
+    (kinds.Extreme, _heaps),
+    (LastingExtreme, _best),
+    (kinds.Tally, _tally),
+)
