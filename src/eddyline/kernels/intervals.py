@@ -1,6 +1,6 @@
 """Which of many ranges contain each value.
 
-Answer   Ranges are closed intervals `low <= key <= high` of int64 keys; `low > high` stands for "the value is null".
+Answer   Ranges are closed intervals `low <= key <= high` of int64 keys; `low > high` means "the value is null".
          Ranges make *terms* (one column: any of the term's ranges), terms make *boxes* (all of the box's terms). The
          kernels find the (box, row) pairs of a batch, each as one number: the box's label above `bits` bits, the row
          below.

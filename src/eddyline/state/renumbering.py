@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from eddyline.state.columns import Ints
     from eddyline.state.store import Store
 
-#: Stands for the new id of a row that is no longer there: smaller than every id.
+#: The new id of a row that has left the store: smaller than every id.
 GONE = -1
 
 

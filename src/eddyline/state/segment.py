@@ -29,7 +29,7 @@ from eddyline.state.store import DROPPED, Store
 
 #: Larger segments are left alone: state stores like values of a few megabytes.
 _ROWS_AT_MOST = 65_536
-#: Smaller ones are not worth writing again.
+#: Smaller ones are not written again.
 _ROWS_WORTH = 1024
 
 

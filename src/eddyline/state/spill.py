@@ -32,7 +32,7 @@ from eddyline.state.columns import Ints, StoredColumn, stored_column
 
 #: The first size of a mapped file, in rows.
 _LEAST_ROOM = 256
-#: Files with gaps are written anew together up to this number of rows: these are in memory for a moment.
+#: Files with gaps are written anew together up to this number of rows: their rows are in memory at the same time.
 _ROWS_TOGETHER = 1 << 18
 _numbers = count()
 

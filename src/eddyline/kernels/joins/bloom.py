@@ -76,7 +76,7 @@ def holders(hashes, floors, ceilings, stored, before):
     """For each key the newest stored row that is alive for it and has an id below `before`; -1: there is none.
 
     Args:
-        stored: `ChainedRows`, whose `order` says when the life of each row begins.
+        stored: `ChainedRows`, whose `order` is when the life of each row begins.
     """
     heads, back, keys, begins, dead, base, first, _ = stored
     mask = np.uint64(len(heads) - 1)
@@ -98,7 +98,7 @@ def holders(hashes, floors, ceilings, stored, before):
 
 @njit(cache=True, nogil=True)
 def _count(key, bound, least, row, stored):
-    """How many rows of a chain match, and how many were looked at.
+    """How many rows of a chain match, and how many were visited.
 
     `probe_chains` has this walk in its own loop: as a call it made that a fifth slower.
     """

@@ -10,7 +10,7 @@ Answer   `merged` puts the probing rows of both inputs into total order.
              room   |· run of row 0 ·|· run of row 2 ·|·· run of row 1 ··|  free      a run is copied
                      start, ends[0] < ends[1] < …                        at           when its row goes on
 
-State    Per probing row its cursor (the next stored row to look at), and where its run lies. A walk that runs out of
+State    Per probing row its cursor (the next stored row to visit), and where its run lies. A walk that runs out of
          room stops before the row that did not fit; the caller makes room and goes on.
 Limits   Stored rows lie in the order of age along the store and along every chain.
 """

@@ -37,7 +37,7 @@ PORTION = 64
 
 
 class Alone(NamedTuple):
-    """Probes of one pattern: keys, one line per fixed column, and the ids that each looks at, `high` excluded."""
+    """Probes of one pattern: keys, one line per fixed column, and the ids of each one's rows, `high` excluded."""
 
     #: The numbers of the fixed columns, and the same as bits.
     columns: npt.NDArray[np.int64]
@@ -142,7 +142,7 @@ def _hashed(probed, p, line):
 
 @njit(cache=True, nogil=True)
 def _located(probed, p, line, columns, forms):
-    """Where a probe looks in a block: address (-1: nowhere), open bits above the lowest run, bits of the lowest run.
+    """Where a probe reads in a block: address (-1: nowhere), open bits above the lowest run, bits of the lowest run.
 
     The short forms of its keys in the block are written to `forms`.
     """
@@ -254,7 +254,7 @@ def read_blocks(table, probed, begin, out_probe, out_row):
     """Probes from `begin` on read what lies behind their addresses in all blocks of a table.
 
     Returns:
-        the first probe that was not finished, pairs written, runs begun, rows looked at.
+        the first probe that was not finished, pairs written, runs begun, rows visited.
     """
     n, runs, visited = np.int64(0), 0, np.int64(0)
     low, high = probed.low, probed.high
@@ -298,7 +298,7 @@ def scan_each(keys, nulls, wanted, first, end, base, probed, begin, out_probe, o
         `base`. wanted: which rows from `first` on count; empty where all do.
 
     Returns:
-        the first probe that was not finished, pairs written, rows looked at.
+        the first probe that was not finished, pairs written, rows visited.
     """
     n, visited = 0, 0
     columns, fixed = probed.columns, probed.fixed

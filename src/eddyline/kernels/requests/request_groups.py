@@ -4,7 +4,7 @@ Answer   `group_rows` numbers the groups of rows by (request, keys), `group_requ
          gives per group the number of values, their sum, the least and the greatest.
 State    None.
 Limits   Keys of texts are hashes: the caller verifies that the rows of a group have equal values. Sums wrap:
-         `sum_groups` says how large the values are that were added.
+         `sum_groups` returns how large the values are that were added.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class RequestStretch(NamedTuple):
 
 
 class Probes(NamedTuple):
-    """Keys of the probes, one line per fixed column, and the ids that each looks at, `high` excluded."""
+    """Keys of the probes, one line per fixed column, and the ids of each one's rows, `high` excluded."""
 
     keys: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Probes(NamedTuple):
 
 
 class ProbePlaces(NamedTuple):
-    """Where probes look in a block: the fixed fields of each address, and the probes whose values the block can hold.
+    """Where probes read in a block: the fixed fields of each address, and the probes whose values the block can hold.
 
     `free` has the bits that the probes leave open, without the lowest ones: these are `low_free` in number and form one
     run.
@@ -138,7 +138,7 @@ def read_addresses(block, columns, fixed, probed, places, begin, out_probe, out_
         block: a `Clustered`. `columns`: the lines of its keys that the probes fix, as bits in `fixed`.
 
     Returns:
-        the first probe that was not finished, pairs written, runs begun, rows looked at.
+        the first probe that was not finished, pairs written, runs begun, rows visited.
     """
     probes, low, high = probed
     address, alive, free, low_free = places

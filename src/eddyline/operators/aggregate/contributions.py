@@ -201,7 +201,7 @@ class Contributions:
         are dead, and small ones where there are many, become part of it."""
         live = self.live()
         if self.named:
-            # Named rows leave one by one: no limit tells which rows of a block have left since it was written.
+            # Named rows leave one by one: no limit gives the rows of a block that have left since it was written.
             self.sealed.clear()
             self.block[live] = 0
         counts = np.bincount(self.block[live], minlength=self.last_block + 1)

@@ -270,7 +270,7 @@ def _narrowed(frame: Frame, node: Callable[[Frame], Any], where: Mask | None) ->
 
 
 def _pick(frame: Frame, where: Mask, a: Vector, b: Vector, arrow: bool) -> Vector:
-    """`a` where the mask says so, `b` elsewhere."""
+    """`a` where the mask is true, `b` elsewhere."""
     if arrow:
         return Vector(pc.if_else(bitmap(where, frame.rows), a.values, b.values))
     values = np.where(where, a.values, b.values)

@@ -4,7 +4,7 @@ Answer   A kernel for every pair of types that `model/expressions/coercion.py` a
          hold, or a text that is not one of its values, is NULL and counted.
 Limits   Texts of numbers may have blanks around them, one sign, a fraction and an exponent, which moves the point and
          rounds nothing. Times are `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` (also with `/`, a backslash or blanks, and with
-         `T`) or `epoch`; a zone is read and left out. As in DuckDB blanks may stand around them, but not after a
+         `T`) or `epoch`; a zone is read and left out. As in DuckDB there may be blanks around them, but not after a
          TIMESTAMP without a time of day. There are no infinite times.
 """
 

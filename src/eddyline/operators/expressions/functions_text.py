@@ -35,10 +35,10 @@ from eddyline.state.plain_arrays import bytes_array
 SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 #: Parameters beyond these are as good as infinite.
 _FAR = 2**31 - 1
-#: The largest offset and length that a part of a text can be asked for.
+#: The largest offset and length of a part of a text.
 _WIDE = 2**32 - 1
 
-#: A text function whose parameters are constants: (texts, parameter, …) to values; None marks a failure.
+#: A text function whose parameters are constants: (texts, parameter, …) to values; None: a failure.
 Plain = Callable[..., Any]
 
 

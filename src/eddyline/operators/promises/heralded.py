@@ -167,7 +167,7 @@ def _in_order(batches: Sequence[PlacedRecords], total: Ints) -> list[int]:
     for placed in batches:
         records = placed.records
         serial = np.arange(len(records)) if records.serial is None else records.serial
-        # In a stream with a sequence, its values order what has one time; null stands after all of them.
+        # In a stream with a sequence, its values order rows and heralds of one time; null comes last.
         sequence = [None] * len(records) if records.sequence is None else records.sequence.to_pylist()
         for at, value in enumerate(sequence):
             within = (int(records.number[at]),) if records.sequence is None else (value is None, value or 0)

@@ -259,7 +259,7 @@ def _text_ends(texts: TextKeys, cuts: list[Cut], unlimited: Cut, key: int, befor
 
 
 def _moved(ends: np.ndarray, old: np.ndarray, new: np.ndarray, side: int) -> np.ndarray:
-    """Range ends under new labels: an end is a label, or stands beside one on the given side, or is without limit."""
+    """Range ends under new labels: an end is a label, or lies beside one on the given side, or is without limit."""
     if not old.size:
         return ends
     exact = np.minimum(np.searchsorted(old, ends), old.size - 1)

@@ -116,14 +116,14 @@ class GroupedFilter:
         return pairs >> bits, pairs & ((1 << bits) - 1)
 
     def match_lineage(self, columns: Columns, rows: int, slots: np.ndarray | None = None) -> np.ndarray:
-        """Per row a set of bits: bit i says that `slots[i]` wants the row; None: bit i stands for slot i."""
+        """Per row a set of bits: bit i is set where `slots[i]` wants the row; without `slots` where slot i does."""
         table = self._table
         if slots is None:
             slots = np.arange(table.slot_limit)
         bit_of = np.full(max(1, table.slot_limit), -1, np.int64)
         bit_of[slots] = np.arange(slots.size)
         wanted = (table.slot.view >= 0) & (bit_of[table.slot.view] >= 0)
-        # Boxes without any condition want every row: one line of lineage says so for all of them.
+        # Boxes without any condition want every row: one line of lineage has the bits of all of them.
         always = wanted & ~table.has_rest.view & (np.diff(table.box_term.view) == 0)
         width = words_for(slots.size)
         lineage = np.empty((rows, width), np.uint64)
@@ -314,7 +314,7 @@ class GroupedFilter:
         return test
 
     def _evaluate(self, number: int, columns: Columns, rows: int, needed: np.ndarray | None) -> np.ndarray:
-        """Per row whether an expression is true; where few rows are needed, the others are left out and say False."""
+        """Per row whether an expression is true; where few rows are needed, the others are left out and are False."""
         test = self._test(number)
         inputs: dict[ColumnKey, pa.Array] = {(SELF, name): _whole(columns[name]) for _, name in test.columns}
         if needed is None or 4 * needed.size > rows:

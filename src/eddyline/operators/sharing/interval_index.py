@@ -20,7 +20,7 @@ from eddyline.kernels.intervals import Swept, Trees
 from eddyline.operators.sharing.boxes import BoxTable
 from eddyline.state.zones import ranges_of
 
-#: Rows that the choice of leads looks back at.
+#: Recent rows by which leads are chosen.
 _SAMPLE = 1024
 _NONE = np.empty(0, np.int64)
 #: Pairs that one call of a kernel has room for, at least.
@@ -119,7 +119,7 @@ class IntervalIndex:
             intervals.cover_ranges(ordered, self._table.low.view, self._table.high.view, which, rows, start, stop)
 
     def named_by_all(self) -> list[int]:
-        """The columns that every box has a term of; looked up once per change of the boxes."""
+        """The columns that every box has a term of; computed once per change of the boxes."""
         table = self._table
         shape = (table.version, table.slot.size)
         if self._shape != shape:
@@ -148,7 +148,7 @@ class IntervalIndex:
         return self._lows[mine], self._reach[mine]
 
     def _span(self, group: int) -> slice:
-        """Where a group of ranges stands in the orders."""
+        """The places of a group of ranges in the orders."""
         return slice(*self._group_from[group : group + 2].tolist()) if group + 1 < self._group_from.size else slice(0)
 
     def _parts(self, column: int, alone: bool) -> list[tuple[np.ndarray, np.ndarray]]:

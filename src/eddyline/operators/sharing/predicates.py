@@ -50,7 +50,7 @@ class Box:
 
 
 class _TooMany(Exception):
-    """More boxes than are worth having."""
+    """A predicate has more boxes than `MOST_BOXES`."""
 
 
 def boxes_of(predicate: Expression | None, reference: Ref) -> list[Box]:

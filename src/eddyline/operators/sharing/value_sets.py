@@ -1,6 +1,6 @@
 """Sets of values of one column: what a predicate on that column lets pass.
 
-Answer   A `ValueSet` is a union of disjoint spans between *cuts*, and says whether null belongs to it. A cut lies
+Answer   A `ValueSet` is a union of disjoint spans between *cuts*, with or without null. A cut lies
          between two neighbouring values: for keys (see `column_keys`) the int k lies just before key k; for texts `(b,
          0)` lies just before the bytes b and `(b, 1)` just after them.
 Limits   Keys are the int64 range; texts are UTF-8, which never contains the byte 0xff.

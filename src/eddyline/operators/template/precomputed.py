@@ -93,7 +93,7 @@ class Precomputed:
         """Whether requests for the rows low … high-1 are answered from groups; `otherwise` is the price of the best
         other path.
 
-        Groups are made, and moved, once requests would have saved what that costs; `groups` says how many there will
+        Groups are made, and moved, once requests would have saved what that costs; `groups` is the number that there will
         be.
         """
         tuning = self.rows.tuning

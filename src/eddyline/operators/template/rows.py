@@ -3,7 +3,7 @@
 Answer   `ranges` turns instants and windows of requests into ranges of row ids; `key_lines`, `null_bits` and `wanted`
          give keys, null bits and membership of a stretch of ids as views; `values` gathers payload.
 State    None: the rows lie in the stream's shared store, their keys in `keys.py`.
-Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers tell how many rows came
+Limits   Ids in time order. A ROWS template stores every row of its stream, so that row numbers give how many rows came
          up to an instant.
 """
 

@@ -93,7 +93,7 @@ class ValueEncoder:
         return [encoded for encoded, _ in pairs], [valid for _, valid in pairs]
 
     def encode_rows(self, columns: Sequence[pa.Array], kinds: Sequence[DataType], count: int | None = None) -> Ints:
-        """Rows of integers: one per column, then one whose bits say which columns are null.
+        """Rows of integers: one per column, then one whose bits are the columns that are null.
 
         Args:
             count: How many rows, where there may be no column.
