@@ -284,6 +284,10 @@ class PunctuationTuning:
 class PatternTuning:
     #: Matches of one slice that are handed on at a time. A bound of memory.
     most_matches: int = 1 << 17
+    #: Events that the kernel visits before the engine looks whether the job shall stop: 20 to 60 ms.
+    most_steps: int = 1 << 22
+    #: Events held beyond twice those of the last sweep before the next one. A bound of memory.
+    least_swept: int = 256
     #: The most dead events that stay among older ones before all are copied. A bound of memory.
     most_holes: int = 1024
     #: Chunks of payload before they are put together. 128 slices take 16 ms with 1, 13 with 4, 14 with 8, 16 with 16,

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
-from eddyline.kernels.patterns import automaton as kernels
+from eddyline.kernels.patterns import automaton_sweep as kernels
+from eddyline.kernels.patterns.automaton import process
 from eddyline.kernels.patterns.automaton_arrays import (
     ENDED,
     GAPS,
@@ -41,6 +42,7 @@ from eddyline.kernels.patterns.automaton_arrays import (
     MatchOutput,
     Scratch,
 )
+from eddyline.kernels.patterns.automaton_matches import DONE, FULL, PAUSED, PLACES, STEPS
 from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
@@ -76,8 +78,9 @@ class TraceBook:
         self.violations = 0
         self.rows_in = 0
         self.seconds = 0.0
-        self._most = tuning.most_matches
+        self._most, self._steps = tuning.most_matches, tuning.most_steps
         self._gap_room = _GAPS
+        self._least_swept = tuning.least_swept
         self._swept = 0
 
     # -- patterns
@@ -125,10 +128,19 @@ class TraceBook:
     # -- rows
 
     def take(
-        self, table: pa.Table, ts: Ints, rank: Ints, number: Ints, on_many: Callable[[], None] = lambda: None
+        self,
+        table: pa.Table,
+        ts: Ints,
+        rank: Ints,
+        number: Ints,
+        on_many: Callable[[], None] = lambda: None,
+        on_pause: Callable[[], None] = lambda: None,
     ) -> pa.Table | None:
-        """Rows in total order; returns those that break a constraint, with their reasons. `on_many` is called when
-        queries have many results ready, in the middle of the rows."""
+        """Rows in total order; returns those that break a constraint, with their reasons.
+
+        In the middle of the rows `on_many` is called when queries have many results ready, and `on_pause` now and then:
+        what it raises ends the work.
+        """
         began = perf_counter()
         self.rows_in += len(ts)
         columns = whole_columns(table.select(self._read()))
@@ -142,13 +154,14 @@ class TraceBook:
         machines = self.table.kernel
         hits = np.diff(machines.target_first)[pair_slot].sum() if len(pair_slot) else 0
         state = self.state
-        largest = int(machines.size.max()) if len(machines.size) else 1
-        state.room(self.codes.capacity, rows, len(self.table.columns), int(hits), int(hits) * largest)
+        self._room(rows, int(hits))
         base = state.stored
         self._store(columns, base, rows, ts, rank, number)
         kept = {name: columns[name] for name in self.needed()}
         raw = Raw(state, kept, base)
-        violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many)
+        violations = self._run(
+            EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many, on_pause
+        )
         for query in self.queries.values():
             if query.is_open:
                 query.finish_slice(raw)
@@ -158,6 +171,13 @@ class TraceBook:
         self._forget_codes(code)
         self.seconds += perf_counter() - began
         return broken
+
+    def _room(self, rows: int, hits: int) -> None:
+        """Room for rows that leaves take so many times. A trace has at most one run of each machine at a time."""
+        sizes, codes = self.table.kernel.size, self.codes.capacity
+        runs = min(hits, codes * len(sizes))
+        blocks = min(hits * int(sizes.max(initial=1)), codes * int(sizes.sum()))
+        self.state.room(codes, rows, len(self.table.columns), hits, runs, blocks)
 
     def _read(self) -> list[str]:
         """The columns of the stream that a slice needs."""
@@ -204,7 +224,13 @@ class TraceBook:
             events.keys[here], events.nulls[here] = self.table.columns.keys(columns, rows, self.issues)
 
     def _run(
-        self, part: EventSlice, machines: Machines, hits: int, raw: Raw, on_many: Callable[[], None]
+        self,
+        part: EventSlice,
+        machines: Machines,
+        hits: int,
+        raw: Raw,
+        on_many: Callable[[], None],
+        on_pause: Callable[[], None],
     ) -> tuple[Ints, np.ndarray, np.ndarray]:
         """The kernel over a slice, with stops where its output is full."""
         state, count = self.state, self.state.count
@@ -215,15 +241,15 @@ class TraceBook:
             np.zeros(len(machines.size), np.int64),
             np.zeros(len(machines.size), np.int64),
             np.zeros(len(machines.size), np.uint64),
-            np.zeros(64, np.int64),
-            np.zeros(64, np.int64),
+            *(np.zeros(64, np.int64) for _ in range(3)),
         )
         out = self._output(rows, tails)
         for counter in (VIOLATIONS, ENDED, OUT, GAPS, TAILS, TODO):
             count[counter] = 0
-        resume = np.zeros(kernels.PLACES, np.int64)
+        resume = np.zeros(PLACES, np.int64)
+        resume[STEPS] = self._steps
         while True:
-            full = kernels.process(
+            ended = process(
                 part,
                 state.traces,
                 state.runs,
@@ -236,7 +262,10 @@ class TraceBook:
                 count,
                 resume,
             )
-            if full and not count[OUT]:
+            if ended == PAUSED:
+                on_pause()
+                continue
+            if ended == FULL and not count[OUT]:
                 self._gap_room *= 2
                 more = self._output(rows, tails)
                 kept = {n: a for n, a in out._asdict().items() if not n.startswith("gap_")}
@@ -246,7 +275,7 @@ class TraceBook:
             for query in dict.fromkeys(self._owners[number] for number in np.unique(raw.machine).tolist()):
                 query.found(raw)
             count[OUT] = count[GAPS] = 0
-            if not full:
+            if ended == DONE:
                 break
             for query in self.queries.values():
                 query.finish_older(raw)
@@ -297,9 +326,8 @@ class TraceBook:
             if query.config.pattern.first and (ended := query.finished()) is not None:
                 codes, serials = ended
                 first = np.full(len(codes), query.machines.start)
-                self.state.room(
-                    self.codes.capacity, 0, 0, len(codes) * len(query.machines), len(codes) * len(query.machines) * 65
-                )
+                runs = len(codes) * len(query.machines)
+                self.state.room(self.codes.capacity, 0, 0, 0, runs, runs * int(self.table.kernel.size.max()))
                 kernels.finish(codes, serials, first, first + len(query.machines), *self._arrays())
 
     # -- time
@@ -319,10 +347,11 @@ class TraceBook:
             if len(ended):
                 kernels.end_traces(ended, *self._arrays())
                 self.codes.release(ended)
-        within = self.table.kernel.within
-        if len(within) and int(within.min()) < FOREVER and int(self.state.count[HELD]) > 2 * self._swept + 256:
+        machines = self.table.kernel
+        can_end = len(machines.within) and (int(machines.within.min()) < FOREVER or machines.plain_gap.any())
+        if can_end and int(self.state.count[HELD]) > 2 * self._swept + self._least_swept:
             open_traces = self._open()
-            kernels.expire(open_traces, frontier, *self._arrays())
+            kernels.sweep(open_traces, frontier, *self._arrays())
             self._swept = int(self.state.count[HELD])
             self._forget_codes(open_traces)
         if self.encoder.is_full:
