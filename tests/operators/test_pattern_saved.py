@@ -27,5 +27,6 @@ def test_links_without_jumps_and_starts_find_the_same_matches() -> None:
         arrays = _unpacked(blocks["book-arrays"]())
         older = {name: a for name, a in arrays.items() if name not in ("links.jump", "links.depth", "links.start")}
         assert len(older) == len(arrays) - 3
-        restore_book(second, state, lambda name: _packed(older) if name == "book-arrays" else blocks[name]())
+        tables = {name: make() for name, make in blocks.items()} | {"book-arrays": _packed(older)}
+        restore_book(second, state, tables.__getitem__)
         assert matches + taken(second, table.slice(150), 150) == wanted > 0
