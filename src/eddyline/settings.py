@@ -67,6 +67,8 @@ class Settings:
     output_seconds: float = 2.0
     #: A row that makes more results than this is warned of.
     most_results: int = 1_000_000
+    #: An event that completes more matches in one partition stops the job; None: it is warned of where they are very many.
+    most_matches: int | None = None
     #: Seconds for which a query stands without being asked for again; None: for ever. Such a query writes no files.
     lease: float | None = None
     #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
@@ -306,6 +308,13 @@ OPTIONS: dict[str, SettingOption] = {
     "output_seconds": SettingOption("age at which a file of gathered results is closed", "0, 0.5, …", _SPAN, _seconds),
     "most_results": _whole(
         "results of one row beyond which a warning names the query and the row's key, once per query", 1
+    ),
+    "most_matches": SettingOption(
+        "matches that one event may complete in one partition: the job stops at more. "
+        "Without it a warning names query, partition and count where they are more than 1,000,000, once per query",
+        "1, 2, … | none",
+        "a whole number, 1 or more, or 'none'",
+        lambda text: None if text.lower() == "none" else int(text) if int(text) >= 1 else _refuse(),
     ),
     "lease": SettingOption(
         "seconds after which a tried query goes that no page asks for; it writes no files, its newest rows are in the report",

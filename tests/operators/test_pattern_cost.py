@@ -98,7 +98,7 @@ def test_a_not_of_the_same_type_leaves_events_that_follow_each_other(size: int) 
 def test_a_full_output_does_not_begin_anew() -> None:
     table = table_of(np.array(["A"] * 60 + ["B"] * 60 + ["C"] * 3), np.zeros(123, np.int64))
     probes, matches, _ = visited(
-        "SEQ(A a, B b, C c) FROM s TYPE type", table, PatternTuning(most_matches=5, most_steps=9)
+        "SEQ(A a, B b, C c) FROM s TYPE type", table, PatternTuning(matches_at_once=5, most_steps=9)
     )
     assert matches == 60 * 60 * 3
     assert probes <= 6 * (123 + matches)

@@ -35,7 +35,7 @@ def run_book(case: Case, job: Job, mode: str, rng: Random, most: int) -> tuple[d
     rules = rules_for(job.queries[0].pattern.book, job.constraints)
     # Every slice is swept where the least number of events is below none; the kernel stops at every event.
     tuning = PatternTuning(
-        most_matches=most, most_steps=rng.choice((0, 7, 1 << 22)), least_swept=rng.choice((-100, 256))
+        matches_at_once=most, most_steps=rng.choice((0, 7, 1 << 22)), least_swept=rng.choice((-100, 256))
     )
     book = TraceBook(BookConfig(job.queries[0].pattern.book, columns, rules), tuning=tuning)
     for query in job.queries:

@@ -42,7 +42,7 @@ from eddyline.kernels.patterns.automaton_arrays import (
     MatchOutput,
     Scratch,
 )
-from eddyline.kernels.patterns.automaton_matches import DONE, FULL, PAUSED, PLACES, STEPS
+from eddyline.kernels.patterns.automaton_matches import DONE, FULL, PAUSED, PLACES, ROW, STEPS
 from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
@@ -78,7 +78,8 @@ class TraceBook:
         self.violations = 0
         self.rows_in = 0
         self.seconds = 0.0
-        self._most, self._steps = tuning.most_matches, tuning.most_steps
+        self._many = tuning.many_matches
+        self._most, self._steps = tuning.matches_at_once, tuning.most_steps
         self._gap_room = _GAPS
         self._least_swept = tuning.least_swept
         self._swept = 0
@@ -93,7 +94,14 @@ class TraceBook:
         machines = self.table.add(config, start)
         found = [self.table.machines[number] for number in machines]
         query = PatternMatcher(
-            config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues, sequence
+            config,
+            outputs,
+            machines,
+            [m for m in found if m is not None],
+            self.config.columns,
+            self.issues,
+            sequence,
+            self._many,
         )
         self.queries[config.name] = query
         self._owners.update(dict.fromkeys(machines, query))
@@ -158,7 +166,7 @@ class TraceBook:
         base = state.stored
         self._store(columns, base, rows, ts, rank, number)
         kept = {name: columns[name] for name in self.needed()}
-        raw = Raw(state, kept, base)
+        raw = Raw(state, kept, base, {name: columns[name] for name in self.config.key.partition})
         violations = self._run(
             EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many, on_pause
         )
@@ -274,13 +282,14 @@ class TraceBook:
             raw.take(out, int(count[OUT]), int(count[GAPS]))
             for query in dict.fromkeys(self._owners[number] for number in np.unique(raw.machine).tolist()):
                 query.found(raw)
-            count[OUT] = count[GAPS] = 0
+            raw.tails(out, int(count[TAILS]))
+            count[OUT] = count[GAPS] = count[TAILS] = 0
             if ended == DONE:
                 break
+            raw.reached = part.base + int(resume[ROW])
             for query in self.queries.values():
                 query.finish_older(raw)
             on_many()
-        raw.tails(out, int(count[TAILS]))
         broken = int(count[VIOLATIONS])
         return out.violation_row[:broken], out.violation_seen[:broken], out.violation_whole[:broken]
 

@@ -58,8 +58,8 @@ class Crowd:
             self._found = (int(rows.stamp[begins[found[0]]]), int(counts[found[0]]))
             self.tell(self)
 
-    def told(self, whose: str) -> str:
-        """The warning, which names the query as its user does; the query says nothing more."""
+    def told(self) -> str:
+        """The warning; the query says nothing more."""
         assert self._found is not None
         (stamp, count), self.tell, self._found = self._found, None, None
         position = stamp & _POSITION
@@ -71,4 +71,4 @@ class Crowd:
             keys[name] = base.values_of(key.name, row)[0].as_py()
         of_key = f" with {' and '.join(f'{name} = {value!r}' for name, value in keys.items())}" if keys else ""
         made = f"one row of stream {seat.source}{of_key} makes {count:,} results"
-        return f"{whose}: {made}; most_results is {self.most:,}"
+        return f"{made}; most_results is {self.most:,}"
