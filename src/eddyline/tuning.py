@@ -286,7 +286,7 @@ class PatternTuning:
     matches_at_once: int = 1 << 17
     #: Matches that one event completes beyond which there is a warning, where most_matches is not set.
     many_matches: int = 1_000_000
-    #: Events that the kernel visits before the engine looks whether the job shall stop: 20 to 60 ms.
+    #: Events that the kernel visits before Python may run the handler of a signal: 20 to 60 ms.
     most_steps: int = 1 << 22
     #: Events held beyond twice those of the last sweep before the next one. A bound of memory.
     least_swept: int = 256

@@ -136,19 +136,10 @@ class TraceBook:
     # -- rows
 
     def take(
-        self,
-        table: pa.Table,
-        ts: Ints,
-        rank: Ints,
-        number: Ints,
-        on_many: Callable[[], None] = lambda: None,
-        on_pause: Callable[[], None] = lambda: None,
+        self, table: pa.Table, ts: Ints, rank: Ints, number: Ints, on_many: Callable[[], None] = lambda: None
     ) -> pa.Table | None:
-        """Rows in total order; returns those that break a constraint, with their reasons.
-
-        In the middle of the rows `on_many` is called when queries have many results ready, and `on_pause` now and then:
-        what it raises ends the work.
-        """
+        """Rows in total order; returns those that break a constraint, with their reasons. `on_many` is called when
+        queries have many results ready, in the middle of the rows."""
         began = perf_counter()
         self.rows_in += len(ts)
         columns = whole_columns(table.select(self._read()))
@@ -167,9 +158,7 @@ class TraceBook:
         self._store(columns, base, rows, ts, rank, number)
         kept = {name: columns[name] for name in self.needed()}
         raw = Raw(state, kept, base, {name: columns[name] for name in self.config.key.partition})
-        violations = self._run(
-            EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many, on_pause
-        )
+        violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many)
         for query in self.queries.values():
             if query.is_open:
                 query.finish_slice(raw)
@@ -232,13 +221,7 @@ class TraceBook:
             events.keys[here], events.nulls[here] = self.table.columns.keys(columns, rows, self.issues)
 
     def _run(
-        self,
-        part: EventSlice,
-        machines: Machines,
-        hits: int,
-        raw: Raw,
-        on_many: Callable[[], None],
-        on_pause: Callable[[], None],
+        self, part: EventSlice, machines: Machines, hits: int, raw: Raw, on_many: Callable[[], None]
     ) -> tuple[Ints, np.ndarray, np.ndarray]:
         """The kernel over a slice, with stops where its output is full."""
         state, count = self.state, self.state.count
@@ -271,7 +254,7 @@ class TraceBook:
                 resume,
             )
             if ended == PAUSED:
-                on_pause()
+                # Python runs the handlers of signals before the next call.
                 continue
             if ended == FULL and not count[OUT]:
                 self._gap_room *= 2

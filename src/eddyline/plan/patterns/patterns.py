@@ -110,7 +110,7 @@ def warnings_of_pattern(plan: PatternPlan) -> list[str]:
     Raises:
         PlanProblem: nothing bounds the state, and `SET unbounded = 'error'`.
     """
-    found = [*plan.warnings, *_explosions(plan)]
+    found = plan.warnings
     if not bounds_of(plan.pattern, plan.rules):
         text = f"query {plan.query.name}: the events kept of {plan.pattern.book.stream} grow for ever, nothing ends a match or a trace"
         if plan.query.settings.unbounded == "error":
@@ -118,7 +118,7 @@ def warnings_of_pattern(plan: PatternPlan) -> list[str]:
                 text, hint="write WITHIN, or constraints with END or END AFTER, or SET unbounded = 'warn'"
             )
         found.append(text)
-    return found
+    return found + _explosions(plan)
 
 
 def _explosions(plan: PatternPlan) -> list[str]:
