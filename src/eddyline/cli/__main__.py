@@ -2,7 +2,7 @@
 
 Answer   Exit code 0 for done, 2 for the user's mistakes (with message, detail, hint), 1 for ours. A command that SIGINT
          or SIGTERM ends has done nothing by halves that a second call would not do again; `run` ends after the epoch at
-         hand.
+         hand, or gives it up.
 Limits   Until a command takes signals over, they end the process at once and without a word, also while modules are
          loaded. Python's own start, some 20 ms, is not ours: a SIGINT in it ends the process with Python's traceback.
 """
