@@ -27,7 +27,7 @@ _ONE_SIGNAL = 2.0
 #: Seconds that an epoch has to end after a signal, and that everything else has which a next run repeats. The process
 #: itself takes some tenths of a second to end, and is gone within two.
 _GRACE, _MOST = 1.0, 1.6
-#: Seconds between two such looks.
+#: Seconds between two tries to give something up.
 _NAP = 0.02
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
@@ -68,11 +68,9 @@ class Signals:
         self._session.ask_to_stop()
 
     def _watch(self, reading: int) -> None:
-        while came := os.read(reading, 1):
-            if came[0] in _NUMBERS:
-                self._session.ask_to_stop()
-                break
-        else:
+        while (came := os.read(reading, 1)) and came[0] not in _NUMBERS:
+            pass
+        if not came:
             return
         waited, nap = 0.0, _GRACE
         while not self._ended.wait(nap):

@@ -65,7 +65,7 @@ _ZERO = np.uint64(0)
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _opened(trace, t, ts, traces, machines, monitor, runs, links, events, out, count):
-    """The trace of an event is open afterwards; a silence that was too long ended the one before."""
+    """Open the trace of an event. A silence that was too long ends the trace before it."""
     if traces.open[trace] and monitor.end_after >= 0 and ts > traces.last[trace] + monitor.end_after:
         end_trace(trace, traces, machines, runs, links, events, count)
     if not traces.open[trace]:
@@ -98,7 +98,7 @@ def _checked(trace, t, row, traces, monitor, out, count):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, count):
-    """The machines that have a leaf for the event, each with a word of leaves; returns how many."""
+    """Note the machines of which a leaf takes the event, and the bits of these leaves; returns how many machines."""
     machines_hit = 0
     for p in range(rows.pair_first[row], rows.pair_first[row + 1]):
         slot = rows.pair_slot[p]
@@ -121,8 +121,8 @@ def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, co
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _steps(event, trace, fresh_type, hit, traces, machines, runs, links, events, scratch, count):
-    """Every run of the trace takes the event, and machines without a run open one; runs that may have matches are
-    noted."""
+    """Every run of the trace takes the event. Machines without a run open one. Runs that may have a match are put into
+    `scratch.todo_run`."""
     count[TODO] = 0
     if hit == 0:
         return
@@ -220,8 +220,8 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
             hit = _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, count)
             _steps(event, trace, t if fresh else -1, hit, traces, machines, runs, links, events, scratch, count)
             resume[RUN], resume[FORCED], resume[DEPTH] = 0, 0, -1
-            # Failing conditions speak of the types seen: a violation and a type that was seen before change nothing.
-            # What they say of a run that opens later is asked then.
+            # Failing conditions depend on the types seen: a violation, and a type that was seen before, change none.
+            # `dead_before` tests them for a run that opens later.
             resume[ENUMERATING] = 1 if fresh and _is_watched(t, machines) else 2
         while resume[RUN] < count[TODO]:
             at, before = resume[RUN], count[OUT]

@@ -1,4 +1,4 @@
-"""The arrays of the pattern automaton, in groups, and the words for their places.
+"""The arrays of the pattern automaton, in groups, and the names of places in `count`.
 
 Answer   Named tuples of arrays: what one pass over a slice of events reads and changes.
 Limits   Plain data; `automaton.py` has the pass.
@@ -103,9 +103,9 @@ class Machines(NamedTuple):
     last_before: np.ndarray
     after: np.ndarray
     stored: np.ndarray
-    #: Whether events of a gap must still be tested on columns; whether each of them fills it, without any condition on
-    #: other leaves; and the leaves that must have events before its events can be tested: those after it, and those
-    #: that its conditions name.
+    #: Of a gap: whether its events must still be tested on columns; whether each of its events fills it, because it has
+    #: no condition on other leaves; and the leaves that must have events before its own can be tested, which are those
+    #: after it and those that its conditions name.
     open_gap: np.ndarray
     plain_gap: np.ndarray
     needs: np.ndarray
@@ -128,7 +128,7 @@ class Machines(NamedTuple):
     mask_first: np.ndarray
     mask_types: np.ndarray
     mask_whole: np.ndarray
-    #: Bits of the types that failing conditions of a machine that prunes look at.
+    #: Bits of the types on which failing conditions of machines that prune depend.
     watched: np.ndarray
     #: The same number for all machines of a pattern of which each trace has one result, the first match that is found;
     #: -1: for the others.
