@@ -16,6 +16,15 @@ def slowness() -> float:
     return max(1.0, min(_round() for _ in range(3)) / _THERE)
 
 
+def crowding() -> float:
+    """The seconds that pass while this process gets one second of a processor: more than 1 where others have their turns
+    too. A bound on seconds is multiplied by it and by `slowness`."""
+    began, worked = time.monotonic(), time.process_time()
+    while time.process_time() - worked < 0.1:
+        pass
+    return max(1.0, (time.monotonic() - began) / 0.1)
+
+
 def _round() -> float:
     """The CPU time of a fixed piece of work: some of it in Python, some of it in memory."""
     began = time.thread_time()

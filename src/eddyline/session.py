@@ -328,6 +328,19 @@ class Session:
         """Let `run` return after the epoch at hand; may be called from a signal handler."""
         self._runner.ask_to_stop()
 
+    def give_up(self, anything: bool = False) -> str | None:
+        """Give up the epoch that is being computed, in a process that ends now; may be called from any thread.
+
+        Args:
+            anything: where there is a checkpoint also what is not computed: results that are being written, or the
+                checkpoint itself.
+
+        Returns:
+            from where a new session goes on. None: nothing is given up; the job runs on Spark, or writes results that
+            no later run would repeat.
+        """
+        return self._runner.give_up(anything)
+
     def __enter__(self) -> Session:
         return self
 

@@ -69,6 +69,8 @@ class Settings:
     most_results: int = 1_000_000
     #: How many of the newest rows of results that no `take` has returned a session keeps; None: all.
     keep_results: int | None = None
+    #: An event that completes more matches in one partition stops the job; None: it is warned of where they are very many.
+    most_matches: int | None = None
     #: Seconds after which a query is dropped if no page requests it again; None: never. Such a query writes no files.
     lease: float | None = None
     #: Further join policies, each as module:function of a `PolicyFactory` that EDDYLINE_POLICIES of the process allows.
@@ -303,6 +305,13 @@ OPTIONS: dict[str, SettingOption] = {
         "rows of results that a session in this process keeps of each query until they are taken: the newest",
         "none | 1, 2, …",
         "a whole number, 1 or more, or 'none': all are kept",
+        lambda text: None if text.lower() == "none" else int(text) if int(text) >= 1 else _refuse(),
+    ),
+    "most_matches": SettingOption(
+        "matches that one event may complete in one partition: the job stops at more. "
+        "Without it a warning names query, partition and count where they are more than 1,000,000, once per query",
+        "1, 2, … | none",
+        "a whole number, 1 or more, or 'none'",
         lambda text: None if text.lower() == "none" else int(text) if int(text) >= 1 else _refuse(),
     ),
     "lease": SettingOption(

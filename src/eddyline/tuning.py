@@ -280,7 +280,13 @@ class PunctuationTuning:
 @dataclass(frozen=True)
 class PatternTuning:
     #: Matches of one slice that become results at a time. A bound of memory.
-    most_matches: int = 1 << 17
+    matches_at_once: int = 1 << 17
+    #: Matches that one event completes beyond which there is a warning, where most_matches is not set.
+    many_matches: int = 1_000_000
+    #: Events that the kernel visits before Python may run the handler of a signal: 20 to 60 ms.
+    most_steps: int = 1 << 22
+    #: Events held beyond twice those of the last sweep before the next one. A bound of memory.
+    least_swept: int = 256
     #: The most dead events among live ones before the live ones are copied. A bound of memory.
     most_holes: int = 1024
     #: The most chunks of payload before they are merged. 128 slices take 16 ms with 1, 13 with 4, 14 with 8, 16 with 16,

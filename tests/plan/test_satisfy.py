@@ -241,7 +241,7 @@ def test_a_branch_that_can_never_match_is_dropped_with_a_warning() -> None:
 
 def test_state_that_nothing_bounds_is_a_warning() -> None:
     assert "grow for ever" in warnings_of_pattern(_plan("", "SEQ(A, B) FROM s TYPE type"))[0]
-    assert not warnings_of_pattern(_plan("", "SEQ(A, B) FROM s TYPE type WITHIN 5 SECONDS"))
+    assert not warnings_of_pattern(_plan("", "SEQ(A, B) FROM s TYPE type PARTITION BY k WITHIN 5 SECONDS"))
     assert "bounded by END AFTER 2 HOURS" in explain_pattern(
         _plan("CREATE CONSTRAINTS c ON s TYPE type (END AFTER 2 HOURS);", "SEQ(A, B) FROM s TYPE type")
     )

@@ -244,12 +244,11 @@ FAULTS = (
         random=True,
     ),
     Fault(
-        "a pattern is over when one event of several is dead",
-        "kernels/patterns/automaton_runs.py",
-        "if machines.kind[at] == TAIL or machines.before[at] & ~reached != _ZERO:",
-        "if machines.kind[at] == TAIL:",
-        ("property/test_patterns.py",),
-        random=True,
+        "an event of a NOT fills the gap that begins with it",
+        "kernels/patterns/automaton_matches.py",
+        "events.rank[links.event[link]] < scratch.cut[depth]:",
+        "events.rank[links.event[link]] <= scratch.cut[depth]:",
+        ("operators/test_pattern_cost.py",),
     ),
     # -- runtime
     Fault(

@@ -88,9 +88,12 @@ class _Draw:
     rng: Random
     names: list[str] = field(default_factory=list)
     within: int | None = None
+    #: The types of the leaves so far.
+    kinds: list[str] = field(default_factory=list)
 
     def leaf(self, taken: set[str]) -> tuple[str, oracle.Leaf]:
         kind = self.rng.choice(TYPES)
+        self.kinds.append(kind)
         again = [n for n in self.names if n not in taken]
         name = self.rng.choice(again) if again and self.rng.random() < 0.5 else f"x{len(self.names)}"
         if name not in self.names:
@@ -132,7 +135,9 @@ class _Draw:
         )
 
     def _negated(self, taken: set[str]) -> tuple[str, oracle.Node]:
-        kind, name = self.rng.choice(TYPES), f"n{len(self.names)}{self.rng.randrange(1000)}"
+        # Half of them have the type of another leaf: its events are both.
+        kind = self.rng.choice(self.kinds if self.rng.random() < 0.5 else TYPES)
+        name = f"n{len(self.names)}{self.rng.randrange(1000)}"
         while name in taken:
             name += "x"
         taken.add(name)

@@ -23,7 +23,7 @@ def drawn(rng: Random) -> Tuning:
         pairs_at_once=pairs,
         results_at_once=rng.choice((16, 2_000_000)),
         results_held=held,
-        patterns=PatternTuning(most_matches=min(held, 1 << 17)),
+        patterns=PatternTuning(matches_at_once=min(held, 1 << 17), most_steps=rng.choice((3, 1 << 22))),
         sharing=SharingTuning(many_queries=queries),
         scheduling=SchedulingTuning(least_rows=rows, least_batch=2),
     )

@@ -42,6 +42,7 @@ NEVER: dict[str, Sequence[object]] = {
     "output_files": ("each",),
     "output_seconds": (0, 0.5),
     "most_results": (1, 50),
+    "most_matches": (1_000_000,),
 }
 #: Settings that change what the page of checkpoints says; `constraints` only to and from `off`.
 SAID = (

@@ -33,7 +33,11 @@ def run_book(case: Case, job: Job, mode: str, rng: Random, most: int) -> tuple[d
     stream = job.streams[0]
     columns = {c.name: c.type for c in stream.schema.columns}
     rules = rules_for(job.queries[0].pattern.book, job.constraints)
-    book = TraceBook(BookConfig(job.queries[0].pattern.book, columns, rules), tuning=PatternTuning(most_matches=most))
+    # Every slice is swept where the least number of events is below none; the kernel stops at every event.
+    tuning = PatternTuning(
+        matches_at_once=most, most_steps=rng.choice((0, 7, 1 << 22)), least_swept=rng.choice((-100, 256))
+    )
+    book = TraceBook(BookConfig(job.queries[0].pattern.book, columns, rules), tuning=tuning)
     for query in job.queries:
         plan = plan_pattern(replace(query, settings=query.settings.with_option("constraints", mode)), rules)
         book.add(plan.config(columns), query.outputs, -(10**15))

@@ -51,6 +51,7 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "checkpoint_seconds": (0, 5),
     "epoch_rows": (1, 3, 20_000, 20_000),
     "most_results": (1, 20, 1_000_000),
+    "most_matches": ("none", 1_000_000),
     "cpu_budget": ("none", "1000000000000 cores"),
     "memory_budget": ("none", "900000000 TB"),
 }

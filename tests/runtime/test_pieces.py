@@ -176,6 +176,7 @@ PATTERNS = {
     "and": "EVENT AND(A x, B y) FROM s TYPE type PARTITION BY k WHERE x.v % 5 <= y.v % 7 RETURN x.v AS v, y.v AS w",
     "not": "EVENT SEQ(A x, NOT(C z), B y) FROM s TYPE type PARTITION BY k WITHIN 1 SECOND RETURN x.v AS v, y.v AS w",
     "or": "EVENT OR(SEQ(A x, B y), AND(A x, B y)) FROM s TYPE type PARTITION BY k RETURN x.v AS v, y.v AS w",
+    "last": "EVENT SEQ(A x, B y, NOT(C z)) FROM s TYPE type PARTITION BY k WITHIN 60 MILLISECONDS RETURN x.v AS v, y.v AS w",
 }
 
 
@@ -185,7 +186,10 @@ def test_an_epoch_holds_few_matches(name: str) -> None:
     rows, held, found = np.arange(600), [], []
     schema = pa.schema([("type", pa.string()), ("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
     kinds = np.where(rows % 200 == 199, "C", np.where(rows % 2, "B", "A"))
-    for tuning in (Tuning(results_held=1_000, patterns=PatternTuning(most_matches=500)), Tuning(results_held=1 << 40)):
+    for tuning in (
+        Tuning(results_held=1_000, patterns=PatternTuning(matches_at_once=500)),
+        Tuning(results_held=1 << 40),
+    ):
         session = Session(Settings(tuning=tuning), keep_results=False)
         session.stream("s", schema, time="ts")
         session.query("q", PATTERNS[name])

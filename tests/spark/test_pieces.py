@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.settings import Settings
-from eddyline.tuning import Tuning
+from eddyline.tuning import PatternTuning, Tuning
 from tests.spark.simulated import Simulated
 
 SCRIPT = """
@@ -64,6 +64,19 @@ def test_shards_stage_results_in_pieces(shards: int, tmp_path: Path, caplog: pyt
         and "query q: one row of stream " in said[0]
         and "with k = 1 makes 61 results; most_results is 60" in said[0]
     )
+
+
+def test_a_shard_warns_of_an_event_with_very_many_matches(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    script = STREAMS + "CREATE QUERY q AS EVENT SEQ(1 x, 1 y, 2 z) FROM a TYPE k RETURN x.v AS v;"
+    tuning = Tuning(patterns=PatternTuning(matches_at_once=50, many_matches=200))
+    found, _ = run(tmp_path / "warned", 2, Settings(tuning=tuning), script=script)
+    said = [record.getMessage() for record in caplog.records if record.name == "eddyline.results"]
+    # The first event of type 2 after 24 of type 1.
+    assert (
+        said == ["query q: one event of stream a completes 276 matches; most_matches is 200"] and len(found["q"]) > 276
+    )
+    with pytest.raises(Exception, match="query q: one event of stream a completes more than 200 matches"):
+        run(tmp_path / "stopped", 2, Settings(tuning=tuning, most_matches=200), script=script)
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -2,7 +2,7 @@
 
 Answer   Exit code 0: the command is done. Exit code 2: a mistake of the user, printed with message, detail and hint. Exit
          code 1: an error of this program. If SIGINT or SIGTERM ends a command, a second call does the rest; `run` ends
-         after the current epoch.
+         after the current epoch, or gives it up.
 State    None.
 Limits   Until a command sets its own handlers, signals end the process at once and print nothing, also while modules are
          loaded. A SIGINT in the first 20 ms, while Python itself starts, prints Python's traceback.

@@ -10,24 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from types import FrameType
 from typing import Any
 
 from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import ProgressDisplay
 from eddyline.cli.running.dashboard import add_dashboard_options, check_dashboard, serve_dashboard
+from eddyline.cli.running.signals import Signals
 from eddyline.errors import SettingProblem, UserError
-from eddyline.model.clock import WALL
 from eddyline.session import Session
 from eddyline.state.whole_file import SHARED, write_whole
-
-#: Seconds within which several signals count as one: a service manager may send it to a process and to its group.
-_ONE_SIGNAL = 2.0
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -107,25 +102,10 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
 
 
 def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
-    arrivals: list[float] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        arrivals.append(WALL.now())
-        if arrivals[-1] - arrivals[0] > _ONE_SIGNAL:
-            # A second signal does not wait for the current epoch: the next start repeats that epoch.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        session.ask_to_stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with ProgressDisplay(quiet=args.quiet) as progress:
-            if not args.quiet:
-                session.observe(progress.observe)
-            session.run(once=args.once)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with Signals(session).obeyed(), ProgressDisplay(quiet=args.quiet) as progress:
+        if not args.quiet:
+            session.observe(progress.observe)
+        session.run(once=args.once)
     stats = session.stats()
     progress.summary(stats, session.job.catalog.makers)
     for name in session.analyzed:

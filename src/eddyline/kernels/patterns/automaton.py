@@ -1,18 +1,18 @@
 """Event patterns, event by event: traces, runs and chains of events, in one pass over a slice in total order.
 
 Answer   `process` takes the events of a slice. Per event: the trace it belongs to, the monitor, the step of every run,
-         storing, then the matches that end here, then failing conditions, then the end of the trace.
+         storing, then the matches that end here, then failing conditions, then the end of the trace. The time is
+         bounded by the events and matches, times the logarithm of the events that a run holds, where patterns have no
+         conditions between names.
 
              trace ─► run (trace, machine): reached, dead ─► heads ─► link ─► link ─► …      newest first
                                                               per leaf     │
                                                                            └► event
 
-         A leaf accepts an event if all leaves before it are reached. Matches are enumerated by backtracking over
-         chains, leaves that come last first, so that a leaf's events lie before the oldest of those that follow it.
 State    The caller's arrays, in groups (`Traces`, `PatternRuns`, `Links`, `Events`); free runs, blocks and links are
          chained.
-Limits   The caller has made room for what one slice can bring. When the output is full, `process` returns 1 and
-         `resume` says where it goes on; it returns 0 at the end of the slice.
+Limits   The caller has made room for what one slice can bring. `process` may return before the end of the slice;
+         `resume` says where it goes on.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from eddyline.kernels.patterns.automaton_arrays import (
     ENDED,
     OFF,
     OUT,
+    PROBES,
     PRUNE,
     PRUNED,
     SERIAL,
@@ -32,7 +33,18 @@ from eddyline.kernels.patterns.automaton_arrays import (
     TODO,
     VIOLATIONS,
 )
-from eddyline.kernels.patterns.automaton_matches import enumerate_matches
+from eddyline.kernels.patterns.automaton_matches import (
+    DEPTH,
+    DONE,
+    ENUMERATING,
+    FORCED,
+    PAUSED,
+    ROW,
+    RUN,
+    SOME,
+    STEPS,
+    enumerate_matches,
+)
 from eddyline.kernels.patterns.automaton_monitor import breaks
 from eddyline.kernels.patterns.automaton_runs import (
     dead_before,
@@ -42,7 +54,6 @@ from eddyline.kernels.patterns.automaton_runs import (
     is_over,
     masked,
     new_run,
-    release,
     remove_run,
     step,
 )
@@ -51,15 +62,10 @@ from eddyline.kernels.patterns.borrowing import borrowed
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
-#: Places in `resume`: the row at hand, whether its matches are being enumerated, the run, how many of its matches are
-#: out, and whether there are any.
-ROW, ENUMERATING, RUN, SKIP, SOME = range(5)
-PLACES = 5
-
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _opened(trace, t, ts, traces, machines, monitor, runs, links, events, out, count):
-    """The trace of an event is open afterwards; a silence that was too long ended the one before."""
+    """Open the trace of an event. A silence that was too long ends the trace before it."""
     if traces.open[trace] and monitor.end_after >= 0 and ts > traces.last[trace] + monitor.end_after:
         end_trace(trace, traces, machines, runs, links, events, count)
     if not traces.open[trace]:
@@ -92,7 +98,7 @@ def _checked(trace, t, row, traces, monitor, out, count):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, count):
-    """The machines that have a leaf for the event, each with a word of leaves; returns how many."""
+    """Note the machines of which a leaf takes the event, and the bits of these leaves; returns how many machines."""
     machines_hit = 0
     for p in range(rows.pair_first[row], rows.pair_first[row + 1]):
         slot = rows.pair_slot[p]
@@ -115,8 +121,8 @@ def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, co
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _steps(event, trace, fresh_type, hit, traces, machines, runs, links, events, scratch, count):
-    """Every run of the trace takes the event, and machines without a run open one; runs that may have matches are
-    noted."""
+    """Every run of the trace takes the event. Machines without a run open one. Runs that may have a match are put into
+    `scratch.todo_run`."""
     count[TODO] = 0
     if hit == 0:
         return
@@ -196,6 +202,7 @@ def _prune(trace, t, traces, machines, runs, links, events, count):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
+    pause = count[PROBES] + resume[STEPS]
     for row in range(resume[ROW], len(rows.code)):
         trace = rows.code[row]
         if trace < 0:
@@ -203,30 +210,33 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
         event = rows.base + row
         t, ts = rows.type[row], events.ts[event]
         if not resume[ENUMERATING]:
+            if count[PROBES] > pause:
+                resume[ROW] = row
+                return PAUSED
             _opened(trace, t, ts, traces, machines, monitor, runs, links, events, out, count)
             violation, fresh = False, False
             if t >= 0 and monitor.checks:
                 violation, fresh = _checked(trace, t, row, traces, monitor, out, count)
             hit = _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, count)
             _steps(event, trace, t if fresh else -1, hit, traces, machines, runs, links, events, scratch, count)
-            resume[RUN], resume[SKIP] = 0, 0
-            # Failing conditions speak of the types seen: a violation and a type that was seen before change nothing.
-            # What they say of a run that opens later is asked then.
+            resume[RUN], resume[FORCED], resume[DEPTH] = 0, 0, -1
+            # Failing conditions depend on the types seen: a violation, and a type that was seen before, change none.
+            # `dead_before` tests them for a run that opens later.
             resume[ENUMERATING] = 1 if fresh and _is_watched(t, machines) else 2
         while resume[RUN] < count[TODO]:
             at, before = resume[RUN], count[OUT]
-            found = enumerate_matches(
-                scratch.todo_run[at], scratch.todo_sinks[at], event, row, trace, resume[SKIP],
-                traces, machines, runs, links, events, scratch, out, count,
+            ended = enumerate_matches(
+                scratch.todo_run[at], scratch.todo_sinks[at], event, row, trace, pause,
+                traces, machines, runs, links, events, scratch, out, count, resume,
             )  # fmt: skip
             if count[OUT] > before:
                 resume[SOME] = 1
-            if found >= 0:
-                resume[ROW], resume[SKIP] = row, found
-                return 1
+            if ended != DONE:
+                resume[ROW] = row
+                return ended
             if resume[SOME]:
                 scratch.todo_sinks[at] = _ZERO
-            resume[RUN], resume[SKIP], resume[SOME] = at + 1, 0, 0
+            resume[RUN], resume[SOME] = at + 1, 0
         for at in range(count[TODO]):
             # Runs with a match settle after every run of the pattern saw the event.
             single = machines.single[runs.machine[scratch.todo_run[at]]]
@@ -240,88 +250,14 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
             out.ended[count[ENDED]] = trace
             count[ENDED] += 1
     resume[ROW] = len(rows.code)
-    return 0
+    return DONE
 
 
 @njit(cache=True, nogil=True)
 def process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
-    """Take the events of a slice from `resume` on: 0 at its end, 1 where the output is full."""
+    """Take the events of a slice from `resume` on: `DONE` at its end, `FULL` where the output is full, `PAUSED` when it has
+    visited as many events as `resume` says."""
     return _process(
         borrowed(rows), borrowed(traces), borrowed(runs), borrowed(links), borrowed(events), borrowed(machines), borrowed(monitor),
         borrowed(scratch), borrowed(out), count, resume,
     )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def end_traces(codes, traces, machines, runs, links, events, count):
-    """Silence has ended these traces."""
-    for code in codes:
-        end_trace(code, traces, machines, runs, links, events, count)
-
-
-@njit(cache=True, nogil=True)
-def expire(codes, now, traces, machines, runs, links, events, count):
-    """Events that no match still to come can reach, WITHIN their machine, leave their chains; runs without any go."""
-    for code in codes:
-        before = np.int64(-1)
-        run = traces.run[code]
-        while run >= 0:
-            following = runs.next[run]
-            m = runs.machine[run]
-            edge = now - machines.within[m]
-            held = False
-            for leaf in range(machines.size[m]):
-                at = runs.block[run] + leaf
-                link = runs.heads[at]
-                previous = np.int64(-1)
-                while link >= 0 and events.ts[links.event[link]] >= edge:
-                    held = True
-                    previous = link
-                    link = links.next[link]
-                if previous < 0:
-                    runs.heads[at] = -1
-                else:
-                    links.next[previous] = -1
-                release(link, links, events, count)
-            if not held and not runs.done[run]:
-                remove_run(code, before, run, traces, machines, runs, links, events, count)
-            else:
-                before = run
-            run = following
-
-
-@njit(cache=True, nogil=True)
-def drop_machines(codes, gone, traces, machines, runs, links, events, count):
-    """Runs of machines that have been dropped go."""
-    for code in codes:
-        before = np.int64(-1)
-        run = traces.run[code]
-        while run >= 0:
-            following = runs.next[run]
-            if gone[runs.machine[run]]:
-                remove_run(code, before, run, traces, machines, runs, links, events, count)
-            else:
-                before = run
-            run = following
-
-
-@njit(cache=True, nogil=True)
-def finish(codes, serials, machine_first, machine_stop, traces, machines, runs, links, events, count):
-    """These traces have had the first match of a pattern, whose machines are given: no machine of it takes their events
-    any more."""
-    for at in range(len(codes)):
-        code = codes[at]
-        if not traces.open[code] or traces.serial[code] != serials[at]:
-            continue
-        for m in range(machine_first[at], machine_stop[at]):
-            before = np.int64(-1)
-            run = traces.run[code]
-            while run >= 0 and runs.machine[run] != m:
-                before = run
-                run = runs.next[run]
-            if run >= 0:
-                if runs.done[run]:
-                    continue
-                remove_run(code, before, run, traces, machines, runs, links, events, count)
-            run = new_run(code, m, traces, machines, runs, count)
-            runs.done[run] = 1

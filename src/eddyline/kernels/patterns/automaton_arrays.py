@@ -1,4 +1,4 @@
-"""The arrays of the pattern automaton, in groups, and the words for their places.
+"""The arrays of the pattern automaton, in groups, and the names of places in `count`.
 
 Answer   Named tuples of arrays: what one pass over a slice of events reads and changes.
 Limits   Plain data; `automaton.py` has the pass.
@@ -62,8 +62,17 @@ class PatternRuns(NamedTuple):
 
 
 class Links(NamedTuple):
+    """Chains of events, the newest first. `next` is the link of the next older event, `jump` one of a much older event
+    of the same chain (-1: there is none), so that a search takes logarithmic time; `depth` says how long jumps are.
+
+    `start` is the latest time at which a match with this event can have begun. It never falls from older to newer links.
+    """
+
     event: np.ndarray
     next: np.ndarray
+    jump: np.ndarray
+    depth: np.ndarray
+    start: np.ndarray
 
 
 class Events(NamedTuple):
@@ -80,6 +89,8 @@ class Machines(NamedTuple):
 
     first: np.ndarray
     size: np.ndarray
+    #: How many of the leaves are events.
+    leaves: np.ndarray
     whole: np.ndarray
     sinks: np.ndarray
     within: np.ndarray
@@ -87,11 +98,17 @@ class Machines(NamedTuple):
     stop: np.ndarray
     mode: np.ndarray
     kind: np.ndarray
+    #: All leaves before a leaf; the last ones of them; of a gap the first leaves after it.
     before: np.ndarray
+    last_before: np.ndarray
     after: np.ndarray
     stored: np.ndarray
-    #: Whether events of a gap must still be tested on columns.
+    #: Of a gap: whether its events must still be tested on columns; whether each of its events fills it, because it has
+    #: no condition on other leaves; and the leaves that must have events before its own can be tested, which are those
+    #: after it and those that its conditions name.
     open_gap: np.ndarray
+    plain_gap: np.ndarray
+    needs: np.ndarray
     order: np.ndarray
     #: Conditions of machine m: test_first[m] to test_first[m + 1] - 1.
     test_first: np.ndarray
@@ -111,7 +128,7 @@ class Machines(NamedTuple):
     mask_first: np.ndarray
     mask_types: np.ndarray
     mask_whole: np.ndarray
-    #: Bits of the types that failing conditions of a machine that prunes look at.
+    #: Bits of the types on which failing conditions of machines that prune depend.
     watched: np.ndarray
     #: The same number for all machines of a pattern of which each trace has one result, the first match that is found;
     #: -1: for the others.
@@ -170,5 +187,8 @@ class Scratch(NamedTuple):
     touched: np.ndarray
     todo_run: np.ndarray
     todo_sinks: np.ndarray
+    #: By leaf: its event.
     assigned: np.ndarray
+    #: By depth of the search: the link at hand, and the rank below which a candidate's gaps are filled.
     cursor: np.ndarray
+    cut: np.ndarray

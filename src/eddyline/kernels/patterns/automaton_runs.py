@@ -1,8 +1,9 @@
 """Runs of machines over traces: opened, stepped, found to be over, taken apart.
 
-Answer   A run has one word of reached leaves, one of dead leaves, and a chain of events per leaf. Failing conditions
-         are words by type and machine; what the types seen so far say of a machine without a run is worked out when it
-         would open one.
+Answer   A run has the bits of its reached leaves, those of its dead leaves, and a chain of events per leaf. A leaf takes
+         an event only if all leaves before it have events that a match with this event can contain: in order, WITHIN
+         the pattern, and with no event in a NOT between them. Failing conditions are bits by type and machine; what the
+         types seen so far say of a machine without a run is worked out when it would open one.
 State    The caller's arrays; free runs, blocks of heads and links are chained.
 """
 
@@ -14,34 +15,17 @@ from numba import njit
 from eddyline.kernels.patterns.automaton_arrays import (
     BLOCKS,
     EVENT,
-    FREE_LINK,
     FREE_RUN,
-    HELD,
-    LINKS,
     OPEN_RUNS,
-    PEAK,
     PROBES,
     RUNS,
     TAIL,
 )
+from eddyline.kernels.patterns.automaton_chains import push, release
 from eddyline.kernels.patterns.automaton_monitor import is_within
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def release(link, links, events, count):
-    """Put back a link and those behind it; events without a link are not held any more."""
-    while link >= 0:
-        event = links.event[link]
-        events.refs[event] -= 1
-        if events.refs[event] == 0:
-            count[HELD] -= 1
-        following = links.next[link]
-        links.next[link] = count[FREE_LINK]
-        count[FREE_LINK] = link
-        link = following
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -172,11 +156,64 @@ def dead_before(trace, skipped, m, traces, machines):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def _newest_before(head, event, runs, links):
+    """The newest link of a chain that does not hold this event itself."""
+    link = runs.heads[head]
+    return links.next[link] if link >= 0 and links.event[link] == event else link
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _newest_rank(gap, block, event, m, machines, runs, links, events):
+    """The newest rank among the events that leaves directly before a gap have; -1: they have none."""
+    newest = np.int64(-1)
+    for leaf in range(machines.leaves[m]):
+        if (machines.last_before[gap] >> np.uint64(leaf)) & _ONE != _ZERO:
+            link = _newest_before(block + leaf, event, runs, links)
+            if link >= 0:
+                newest = max(newest, events.rank[links.event[link]])
+    return newest
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _latest_start(run, leaf, event, m, machines, runs, links, events):
+    """Whether a match can have this event at `leaf`, as far as order, time and gaps without conditions say; and the
+    latest time at which it can have begun."""
+    first, block = machines.first[m], runs.block[run]
+    bit = _ONE << np.uint64(leaf)
+    start = events.ts[event]
+    for other in range(machines.leaves[m]):
+        if (machines.last_before[first + leaf] >> np.uint64(other)) & _ONE != _ZERO:
+            link = _newest_before(block + other, event, runs, links)
+            if link < 0:
+                return False, start
+            start = min(start, links.start[link])
+    for place in range(machines.leaves[m], machines.size[m]):
+        gap = first + place
+        if machines.plain_gap[gap] and machines.after[gap] == bit and runs.heads[block + place] >= 0:
+            filled = events.rank[links.event[runs.heads[block + place]]]
+            if _newest_rank(gap, block, event, m, machines, runs, links, events) < filled:
+                return False, start
+    return start >= events.ts[event] - machines.within[m], start
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _fills_anew(run, place, event, m, machines, runs, links, events):
+    """Whether an event of a gap can fill it where no older one does: there is an event before the gap, and, where any
+    event fills it, not only events that an older one of the gap follows."""
+    block = runs.block[run]
+    gap = machines.first[m] + place
+    newest = _newest_rank(gap, block, event, m, machines, runs, links, events)
+    head = runs.heads[block + place]
+    if newest < 0 or head < 0 or not machines.plain_gap[gap]:
+        return newest >= 0
+    return newest >= events.rank[links.event[head]]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def step(run, accepts, event, machines, runs, links, events, count):
     """The leaves of a run that accept an event: stored, marked as reached; returns those that could end a match."""
     m = runs.machine[run]
     first = machines.first[m]
-    reached = runs.reached[run]
     taken = _ZERO
     for leaf in range(machines.size[m]):
         bit = _ONE << np.uint64(leaf)
@@ -184,23 +221,17 @@ def step(run, accepts, event, machines, runs, links, events, count):
             continue
         count[PROBES] += 1
         at = first + leaf
-        if machines.kind[at] == TAIL or machines.before[at] & ~reached != _ZERO:
+        if machines.kind[at] == TAIL:
             continue
+        start = events.ts[event]
         if machines.kind[at] == EVENT:
+            possible, start = _latest_start(run, leaf, event, m, machines, runs, links, events)
+            if not possible:
+                continue
             taken |= bit
+        elif not _fills_anew(run, leaf, event, m, machines, runs, links, events):
+            continue
         if machines.stored[at]:
-            link = count[FREE_LINK]
-            if link >= 0:
-                count[FREE_LINK] = links.next[link]
-            else:
-                link = count[LINKS]
-                count[LINKS] += 1
-            links.event[link] = event
-            links.next[link] = runs.heads[runs.block[run] + leaf]
-            runs.heads[runs.block[run] + leaf] = link
-            if events.refs[event] == 0:
-                count[HELD] += 1
-                count[PEAK] = max(count[PEAK], count[HELD])
-            events.refs[event] += 1
-    runs.reached[run] = reached | taken
+            push(runs.block[run] + leaf, event, start, runs, links, events, count)
+    runs.reached[run] |= taken
     return taken & machines.sinks[m]

@@ -10,8 +10,10 @@ Limits   Texts are compared by hash in the kernel, and once more on columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +69,35 @@ class Machine:
     @property
     def events(self) -> int:
         return len(self.disjunct.leaves)
+
+    def last_of(self, leaves: int) -> int:
+        """Of these bits of leaves those that none of the others comes after."""
+        return leaves & ~self._union(self.before[at] for at in self._places(leaves))
+
+    def first_of(self, leaves: int) -> int:
+        """Of these bits of leaves those that come after none of the others."""
+        return self._union(1 << at for at in self._places(leaves) if not self.before[at] & leaves)
+
+    def is_plain(self, place: int) -> bool:
+        """Whether a place is a gap that each of its events fills, without any condition on other leaves."""
+        return self.kinds[place] == GAP and place not in self.gap_rest and not self._named(place)
+
+    def needs(self, place: int) -> int:
+        """Bits of the leaves that must have events before the kernel can test the events of a gap; all bits where it
+        cannot."""
+        return (1 << 64) - 1 if place in self.gap_rest else self.first_of(self.after[place]) | self._named(place)
+
+    def _named(self, place: int) -> int:
+        """Bits of the leaves that conditions compare with a gap."""
+        sides = [(left, right) for left, _, _, right, _ in self.tests if place in (left, right)]
+        return self._union(1 << (right if left == place else left) for left, right in sides)
+
+    def _places(self, leaves: int) -> list[int]:
+        return [at for at in range(self.events) if leaves >> at & 1]
+
+    @staticmethod
+    def _union(parts: Iterable[int]) -> int:
+        return reduce(or_, parts, 0)
 
 
 class KeyColumns:
@@ -257,6 +288,7 @@ def _laid_out(machines: list[Machine | None], monitor: MonitorTable) -> Machines
     return Machines(
         first=_starts(sizes)[:-1],
         size=np.array(sizes, np.int64),
+        leaves=np.array([0 if m is None else m.events for m in machines], np.int64),
         whole=np.array([0 if m is None else (1 << m.events) - 1 for m in machines], np.uint64),
         sinks=np.array([0 if m is None else m.disjunct.sinks for m in machines], np.uint64),
         within=np.array([_within(m) for m in machines], np.int64),
@@ -265,9 +297,12 @@ def _laid_out(machines: list[Machine | None], monitor: MonitorTable) -> Machines
         mode=np.array([0 if m is None else _MODES[m.config.mode] for m in machines], np.int8),
         kind=np.array([kind for m in there for kind in m.kinds], np.int8),
         before=np.array([mask for m in there for mask in m.before], np.uint64),
-        after=np.array([mask for m in there for mask in m.after], np.uint64),
+        last_before=np.array([m.last_of(mask) for m in there for mask in m.before], np.uint64),
+        after=np.array([m.first_of(mask) for m in there for mask in m.after], np.uint64),
         stored=np.array([kept for m in there for kept in _stored(m)], np.bool_),
         open_gap=np.array([at in m.gap_rest for m in there for at in range(len(m.kinds))], np.bool_),
+        plain_gap=np.array([m.is_plain(at) for m in there for at in range(len(m.kinds))], np.bool_),
+        needs=np.array([m.needs(at) for m in there for at in range(len(m.kinds))], np.uint64),
         order=np.array([leaf for m in there for leaf in _order(m)], np.int64),
         test_first=_starts([len(some) for some in tests]),
         test_left=flat[:, 0].copy(),

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.errors import DataProblem
-from eddyline.kernels.patterns import automaton as kernels
+from eddyline.kernels.patterns import automaton_sweep as kernels
+from eddyline.kernels.patterns.automaton import process
 from eddyline.kernels.patterns.automaton_arrays import (
     ENDED,
     GAPS,
@@ -41,6 +42,7 @@ from eddyline.kernels.patterns.automaton_arrays import (
     MatchOutput,
     Scratch,
 )
+from eddyline.kernels.patterns.automaton_matches import DONE, FULL, PAUSED, PLACES, ROW, STEPS
 from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
@@ -76,8 +78,10 @@ class TraceBook:
         self.violations = 0
         self.rows_in = 0
         self.seconds = 0.0
-        self._most = tuning.most_matches
+        self._many = tuning.many_matches
+        self._most, self._steps = tuning.matches_at_once, tuning.most_steps
         self._gap_room = _GAPS
+        self._least_swept = tuning.least_swept
         self._swept = 0
 
     # -- patterns
@@ -90,7 +94,14 @@ class TraceBook:
         machines = self.table.add(config, start)
         found = [self.table.machines[number] for number in machines]
         query = PatternMatcher(
-            config, outputs, machines, [m for m in found if m is not None], self.config.columns, self.issues, sequence
+            config,
+            outputs,
+            machines,
+            [m for m in found if m is not None],
+            self.config.columns,
+            self.issues,
+            sequence,
+            self._many,
         )
         self.queries[config.name] = query
         self._owners.update(dict.fromkeys(machines, query))
@@ -142,12 +153,11 @@ class TraceBook:
         machines = self.table.kernel
         hits = np.diff(machines.target_first)[pair_slot].sum() if len(pair_slot) else 0
         state = self.state
-        largest = int(machines.size.max()) if len(machines.size) else 1
-        state.room(self.codes.capacity, rows, len(self.table.columns), int(hits), int(hits) * largest)
+        self._room(rows, int(hits))
         base = state.stored
         self._store(columns, base, rows, ts, rank, number)
         kept = {name: columns[name] for name in self.needed()}
-        raw = Raw(state, kept, base)
+        raw = Raw(state, kept, base, {name: columns[name] for name in self.config.key.partition})
         violations = self._run(EventSlice(base, code, types, pair_first, pair_slot), machines, int(hits), raw, on_many)
         for query in self.queries.values():
             if query.is_open:
@@ -158,6 +168,13 @@ class TraceBook:
         self._forget_codes(code)
         self.seconds += perf_counter() - began
         return broken
+
+    def _room(self, rows: int, hits: int) -> None:
+        """Room for rows that leaves take so many times. A trace has at most one run of each machine at a time."""
+        sizes, codes = self.table.kernel.size, self.codes.capacity
+        runs = min(hits, codes * len(sizes))
+        blocks = min(hits * int(sizes.max(initial=1)), codes * int(sizes.sum()))
+        self.state.room(codes, rows, len(self.table.columns), hits, runs, blocks)
 
     def _read(self) -> list[str]:
         """The columns of the stream that a slice needs."""
@@ -215,15 +232,15 @@ class TraceBook:
             np.zeros(len(machines.size), np.int64),
             np.zeros(len(machines.size), np.int64),
             np.zeros(len(machines.size), np.uint64),
-            np.zeros(64, np.int64),
-            np.zeros(64, np.int64),
+            *(np.zeros(64, np.int64) for _ in range(3)),
         )
         out = self._output(rows, tails)
         for counter in (VIOLATIONS, ENDED, OUT, GAPS, TAILS, TODO):
             count[counter] = 0
-        resume = np.zeros(kernels.PLACES, np.int64)
+        resume = np.zeros(PLACES, np.int64)
+        resume[STEPS] = self._steps
         while True:
-            full = kernels.process(
+            ended = process(
                 part,
                 state.traces,
                 state.runs,
@@ -236,7 +253,10 @@ class TraceBook:
                 count,
                 resume,
             )
-            if full and not count[OUT]:
+            if ended == PAUSED:
+                # Python runs the handlers of signals before the next call.
+                continue
+            if ended == FULL and not count[OUT]:
                 self._gap_room *= 2
                 more = self._output(rows, tails)
                 kept = {n: a for n, a in out._asdict().items() if not n.startswith("gap_")}
@@ -245,13 +265,14 @@ class TraceBook:
             raw.take(out, int(count[OUT]), int(count[GAPS]))
             for query in dict.fromkeys(self._owners[number] for number in np.unique(raw.machine).tolist()):
                 query.found(raw)
-            count[OUT] = count[GAPS] = 0
-            if not full:
+            raw.tails(out, int(count[TAILS]))
+            count[OUT] = count[GAPS] = count[TAILS] = 0
+            if ended == DONE:
                 break
+            raw.reached = part.base + int(resume[ROW])
             for query in self.queries.values():
                 query.finish_older(raw)
             on_many()
-        raw.tails(out, int(count[TAILS]))
         broken = int(count[VIOLATIONS])
         return out.violation_row[:broken], out.violation_seen[:broken], out.violation_whole[:broken]
 
@@ -297,9 +318,8 @@ class TraceBook:
             if query.config.pattern.first and (ended := query.finished()) is not None:
                 codes, serials = ended
                 first = np.full(len(codes), query.machines.start)
-                self.state.room(
-                    self.codes.capacity, 0, 0, len(codes) * len(query.machines), len(codes) * len(query.machines) * 65
-                )
+                runs = len(codes) * len(query.machines)
+                self.state.room(self.codes.capacity, 0, 0, 0, runs, runs * int(self.table.kernel.size.max()))
                 kernels.finish(codes, serials, first, first + len(query.machines), *self._arrays())
 
     # -- time
@@ -319,10 +339,11 @@ class TraceBook:
             if len(ended):
                 kernels.end_traces(ended, *self._arrays())
                 self.codes.release(ended)
-        within = self.table.kernel.within
-        if len(within) and int(within.min()) < FOREVER and int(self.state.count[HELD]) > 2 * self._swept + 256:
+        machines = self.table.kernel
+        can_end = len(machines.within) and (int(machines.within.min()) < FOREVER or machines.plain_gap.any())
+        if can_end and int(self.state.count[HELD]) > 2 * self._swept + self._least_swept:
             open_traces = self._open()
-            kernels.expire(open_traces, frontier, *self._arrays())
+            kernels.sweep(open_traces, frontier, *self._arrays())
             self._swept = int(self.state.count[HELD])
             self._forget_codes(open_traces)
         if self.encoder.is_full:

@@ -22,6 +22,8 @@ class PatternConfig:
     failing: tuple[Failing | None, ...]
     #: prune | check | off
     mode: str
+    #: Matches of one event beyond which the job stops; None: a warning says that there are very many.
+    most_matches: int | None = None
 
 
 @dataclass(frozen=True)

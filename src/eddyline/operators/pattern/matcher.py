@@ -3,16 +3,17 @@
 Answer   `found` takes the assignments of its machines and tests on columns the conditions that keys cannot decide.
          `finish_slice`, at the end of a slice, makes one of equal maps, picks first matches, and hands results out in
          order. Matches of patterns that end with a NOT wait: `advance` gives those whose time has passed without an
-         event that fills the gap.
+         event that fills the gap. `finish_older` does the same in the middle of a slice.
 State    Matches that wait, as a matrix of event indices, one column per name; -1 where a disjunct does not bind it.
-Limits   A pattern with a NOT at the end hands out all its matches when the frontier passes them, so that they stay in
-         order.
+Limits   A pattern with a NOT at the end hands out all its matches when time has passed them, so that they stay in
+         order; its first matches only between two slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from eddyline.model.query import OutputColumn as Column
 from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.pattern.automaton import NEVER, Machine
 from eddyline.operators.pattern.config import PatternConfig
+from eddyline.operators.pattern.many import ManyMatches
 from eddyline.operators.pattern.state import BookState
 from eddyline.operators.project import result_schema
 from eddyline.state.columns import Ints
@@ -39,8 +41,13 @@ Gather = Callable[[frozenset[ColumnKey], Ids], dict[ColumnKey, pa.Array]]
 class Raw:
     """The kernel's output for one slice, and the columns behind it."""
 
-    def __init__(self, state: BookState, kept: Mapping[str, pa.Array], base: int) -> None:
+    def __init__(
+        self, state: BookState, kept: Mapping[str, pa.Array], base: int, partition: Mapping[str, pa.Array]
+    ) -> None:
         self.state, self.base = state, base
+        self._partition = partition
+        #: The event at which the kernel stands: of older ones it has found all matches.
+        self.reached = base
         self._kept = kept
         self._whole: dict[str, pa.ChunkedArray] = {}
 
@@ -62,8 +69,14 @@ class Raw:
         )
 
     def tails(self, out: MatchOutput, count: int) -> None:
+        """The events that may fill a gap at the end, since the last call."""
         self.tail_machine, self.tail_leaf = out.tail_machine[:count], out.tail_leaf[:count]
         self.tail_event, self.tail_serial = self.base + out.tail_row[:count], out.tail_serial[:count]
+
+    def partition_of(self, event: int) -> str:
+        """The partition of an event of the slice, as messages name it."""
+        named = [f"{name} = {values[event - self.base].as_py()!r}" for name, values in self._partition.items()]
+        return f" with {' and '.join(named)}" if named else ""
 
     def gather(self, columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
         """Columns of events by (name, column); NULL where the name is not bound."""
@@ -143,7 +156,8 @@ class PatternMatcher:
         built: list[Machine],
         types: Mapping[str, DataType],
         issues: Issues | None,
-        sequence: str | None = None,
+        sequence: str | None,
+        many_matches: int,
     ) -> None:
         self.config = config
         self.machines = machines
@@ -154,6 +168,7 @@ class PatternMatcher:
         self.results = 0
         self.candidates = 0
         self.schema = result_schema(outputs)
+        self.many = ManyMatches(config, many_matches)
         self._outputs = [compile_expression(o.expression) for o in outputs]
         self._read = frozenset(at for compiled in self._outputs for at in compiled.columns)
         conditions = [e for m in built for e in (*m.rest, *(x for some in m.gap_rest.values() for x in some))]
@@ -186,11 +201,16 @@ class PatternMatcher:
 
     def found(self, raw: Raw) -> None:
         """The assignments of this pattern's machines among those that the kernel put out."""
+        kept = []
         for number, machine in zip(self.machines, self.built, strict=True):
             a, b = np.searchsorted(raw.machine, [number, number + 1])
             if a < b:
                 self.candidates += int(b - a)
-                self._fresh = self._fresh.also(self._kept(raw, number, machine, int(a), int(b)))
+                kept.append(self._kept(raw, number, machine, int(a), int(b)))
+        newest = np.concatenate([matches.last for matches in kept])
+        if len(newest):
+            self.many.see(newest, raw.partition_of)
+        self._fresh = reduce(Matches.also, kept, self._fresh)
         if self.config.pattern.first and not self.config.pattern.waits:
             self._fresh = _oldest(self._fresh)
 
@@ -264,18 +284,20 @@ class PatternMatcher:
         self._ready.append(self._made(fresh, raw.gather, raw.state))
 
     def finish_older(self, raw: Raw) -> None:
-        """The slice goes on: matches with an older newest event than the last one are all there, and become results.
-
-        First matches are few, and what waits is handed out when its time has come.
-        """
-        fresh = self._fresh
-        if self.config.pattern.waits or self.config.pattern.first or not len(fresh):
+        """The slice goes on after the row `raw.reached`: matches with an older newest event are all there. They become
+        results, or wait; what waits for a time before that row becomes results too. Of first matches the kernel must
+        hear between two slices."""
+        pattern = self.config.pattern
+        if pattern.first and not pattern.waits:
             return
-        older = fresh.last < fresh.last.max()
-        if older.any():
+        fresh = self._fresh
+        older = fresh.last < raw.reached
+        if older.any() or pattern.waits:
             self._fresh = fresh.at(older)
             self.finish_slice(raw)
             self._fresh = fresh.at(~older)
+        if pattern.waits and not pattern.first:
+            self._ready += self._passed(int(raw.state.events.ts[raw.reached]), raw.state, raw.gather)
 
     def ready(self) -> list[Made]:
         """The results so far that wait for nothing, in order."""
@@ -332,26 +354,32 @@ class PatternMatcher:
 
     def advance(self, frontier: int, state: BookState) -> list[Made]:
         """Results that are certain now, in order."""
-        made, late = self.ready(), []
-        due = self.waiting.ts < frontier
-        if due.any():
-            sure = self.waiting.at(due)
-            chosen = sure.at(sure.order(waits=True))
-            keep = ~due
-            if self.config.pattern.first:
-                chosen = _oldest(sure)
-                chosen = chosen.at(chosen.order(waits=True))
-                self._finished.append((chosen.code, chosen.serial))
-                keep &= ~np.isin(self.waiting.serial, chosen.serial)
-            chosen = chosen.at(chosen.ts <= self.stop)
-            if len(chosen):
-                assert state.payload is not None
-                table = state.payload
-                gather = lambda columns, ids: {(name, c): picked(table.column(c), ids[name]) for name, c in columns}
-                late.append(self._made(chosen, gather, state))
-            self._let_go(state, keep)
-        self.results += sum(len(m.table) for m in late)
-        return [*made, *late]
+        table = state.payload
+
+        def gather(columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
+            assert table is not None
+            return {(name, c): picked(table.column(c), ids[name]) for name, c in columns}
+
+        self._ready += self._passed(frontier, state, gather)
+        return self.ready()
+
+    def _passed(self, time: int, state: BookState, gather: Gather) -> list[Made]:
+        """The matches that waited for an earlier time, as one table in order."""
+        due = self.waiting.ts < time
+        if not due.any():
+            return []
+        sure = self.waiting.at(due)
+        chosen = sure.at(sure.order(waits=True))
+        keep = ~due
+        if self.config.pattern.first:
+            chosen = _oldest(sure)
+            chosen = chosen.at(chosen.order(waits=True))
+            self._finished.append((chosen.code, chosen.serial))
+            keep &= ~np.isin(self.waiting.serial, chosen.serial)
+        chosen = chosen.at(chosen.ts <= self.stop)
+        made = [self._made(chosen, gather, state)] if len(chosen) else []
+        self._let_go(state, keep)
+        return made
 
     def _made(self, matches: Matches, gather: Gather, state: BookState) -> Made:
         ids = {name: matches.ids[:, at] for at, name in enumerate(self.names)} | {TRACE: matches.last}

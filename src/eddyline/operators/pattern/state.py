@@ -62,7 +62,7 @@ class BookState:
             _filled(-1),
             _filled(-1, 66),
         )
-        self.links = Links(_filled(0), _filled(-1))
+        self.links = Links(_filled(0), _filled(-1), _filled(-1), _filled(0), _filled(0))
         self.events = Events(
             np.zeros(_LEAST, np.int32),
             _filled(0),
@@ -79,12 +79,12 @@ class BookState:
 
     # -- room
 
-    def room(self, codes: int, rows: int, keys: int, links: int, blocks: int) -> None:
-        """Place for these numbers of codes of traces, rows of a slice, new links and runs, and heads."""
+    def room(self, codes: int, rows: int, keys: int, links: int, runs: int, blocks: int) -> None:
+        """Place for these numbers of codes of traces, rows of a slice, new links, new runs, and heads."""
         self.traces = Traces(
             *(grown(a, codes, -1 if name in ("serial", "run") else 0) for name, a in self.traces._asdict().items())
         )
-        runs = int(self.count[RUNS]) + links + 1
+        runs += int(self.count[RUNS]) + 1
         heads = int(self.count[BLOCKS]) + blocks + 1
         fields = self.runs._asdict()
         sizes = {"heads": heads, "free_block": 66}
@@ -179,15 +179,24 @@ class BookState:
         }
         return used, self.payload
 
-    def restore(self, used: Mapping[str, np.ndarray], payload: pa.Table | None) -> None:
+    def restore(self, used: dict[str, np.ndarray], payload: pa.Table | None) -> None:
         def group(prefix: str, kind: type, least: int) -> object:
             return kind(*(grown(used[f"{prefix}.{n}"].copy(), least) for n in kind._fields))  # type: ignore[attr-defined]
 
         self.count = used["count"].copy()
         self.traces = group("traces", Traces, _LEAST)  # type: ignore[assignment]
         self.runs = group("runs", PatternRuns, _LEAST)  # type: ignore[assignment]
+        used = _older_links(used) | used
         self.links = group("links", Links, _LEAST)  # type: ignore[assignment]
         self.stored = len(used["numbers"])
         self.events = group("events", Events, _LEAST)  # type: ignore[assignment]
         self.numbers = grown(used["numbers"].copy(), _LEAST)
         self.payload = payload
+
+
+def _older_links(used: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What checkpoints of older versions lack: they get links without jumps, and every event may begin its match."""
+    none = np.full(len(used["links.next"]), -1, np.int64)
+    events, ts = used["links.event"], used["events.ts"]
+    start = ts[np.clip(events, 0, len(ts) - 1)] if len(ts) else none
+    return {"links.jump": none, "links.depth": np.zeros_like(none), "links.start": start}

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from eddyline.errors import PlanProblem
 from eddyline.model.datatypes import DataType
+from eddyline.model.expressions.expression import refs_of
 from eddyline.model.patterns.constraint import ConstraintSet, EventBook, Rules, added_up
-from eddyline.model.patterns.pattern import Disjunct, EventPattern, Failing
+from eddyline.model.patterns.pattern import Disjunct, EventPattern, Failing, Gap
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.model.window import span_text
@@ -41,7 +42,8 @@ class PatternPlan:
         disjuncts = tuple(disjunct for disjunct, _ in self.kept)
         failing = tuple(found if self.mode == "prune" else None for _, found in self.kept)
         kind = columns[self.pattern.book.type]
-        return PatternConfig(self.query.name, self.pattern, kind, disjuncts, failing, self.mode)
+        most = self.query.settings.most_matches
+        return PatternConfig(self.query.name, self.pattern, kind, disjuncts, failing, self.mode, most)
 
     @property
     def warnings(self) -> list[str]:
@@ -95,7 +97,7 @@ def bounds_of(pattern: EventPattern, rules: Rules) -> list[str]:
 
 
 def warnings_of_pattern(plan: PatternPlan) -> list[str]:
-    """One line each: disjuncts that never match, and state that nothing bounds.
+    """One line each: disjuncts that never match, matches that may be very many, and state that nothing bounds.
 
     Raises:
         PlanProblem: nothing bounds the state, and `SET unbounded = 'error'`.
@@ -108,7 +110,44 @@ def warnings_of_pattern(plan: PatternPlan) -> list[str]:
                 text, hint="write WITHIN, or constraints with END or END AFTER, or SET unbounded = 'warn'"
             )
         found.append(text)
-    return found
+    return found + _explosions(plan)
+
+
+def _explosions(plan: PatternPlan) -> list[str]:
+    """A warning where events of the whole stream can make matches with each other, and nothing says how many."""
+    pattern = plan.pattern
+    steps = max((len(d.leaves) for d, _ in plan.kept if not _is_chained(pattern, d)), default=0)
+    if pattern.first or pattern.keys or steps < 2:
+        return []
+    rows = f"all rows of {pattern.book.stream}"
+    if pattern.within is not None:
+        rows = f"the rows of {pattern.book.stream} within {span_text(pattern.within)}"
+    return [
+        f"query {plan.query.name}: the pattern may be quadratic or worse, it has neither FIRST MATCH nor PARTITION BY: "
+        f"{rows} make matches of {steps} events with each other"
+    ]
+
+
+def _is_chained(pattern: EventPattern, disjunct: Disjunct) -> bool:
+    """Whether each event of a leaf follows at most one event of the leaf before it: a NOT between them names the same
+    type, and no condition."""
+    named = {name for part in pattern.where for name in refs_of(part)}
+    followed = 0
+    for gap in disjunct.gaps:
+        leaf = pattern.leaves[gap.leaf]
+        if gap.after and leaf.condition is None and leaf.name not in named:
+            last = [
+                at for at in range(len(disjunct.leaves)) if gap.before >> at & 1 and not _is_inner(disjunct, at, gap)
+            ]
+            if len(last) == 1 and pattern.leaves[disjunct.leaves[last[0]]].type == leaf.type:
+                followed |= 1 << last[0]
+    whole = (1 << len(disjunct.leaves)) - 1
+    return followed | disjunct.sinks == whole and disjunct.sinks.bit_count() == 1
+
+
+def _is_inner(disjunct: Disjunct, at: int, gap: Gap) -> bool:
+    """Whether another leaf before the gap comes after this one."""
+    return any(gap.before >> other & 1 and disjunct.before[other] >> at & 1 for other in range(len(disjunct.leaves)))
 
 
 def explain_pattern(plan: PatternPlan) -> str:

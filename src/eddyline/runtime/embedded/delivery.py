@@ -128,6 +128,12 @@ class Delivery(QuerySinks):
         with _handing_over():
             self.outbox.end_epoch(epoch, now)
 
+    def publish(self, epoch: int) -> None:
+        """Results and dead letters up to an epoch become files; a later epoch may have handed over a part of its own."""
+        self.outbox.close_up_to(epoch)
+        if self.dead is not None:
+            self.dead.flush(epoch)
+
     def flush(self, epoch: int, last: bool = False) -> None:
         """A checkpoint of this epoch follows; with `last`, and then the run ends."""
         with _handing_over():

@@ -31,6 +31,7 @@ from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
+from eddyline.runtime.embedded.giving_up import EpochAtHand
 from eddyline.runtime.embedded.reader import StreamReader, next_epoch
 from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
 from eddyline.runtime.embedded.roster import EmbeddedRoster
@@ -91,6 +92,8 @@ class EmbeddedDriver:
             self._read(self.streams[name], source)
         self.roster = EmbeddedRoster(job, pipeline, delivery, own, self.promise, control, clock)
         self.epoch = 0
+        #: Whether the epoch at hand may be given up.
+        self.at_hand = EpochAtHand()
         self.epoch_times = EpochTimes()
         self._observers = observers
         self._on_gone = on_gone
@@ -246,14 +249,15 @@ class EmbeddedDriver:
         started, began = self.clock.now(), perf_counter()
         if self.began is None:
             self.began = started
-        arrivals = next_epoch(self.readers, self.settings.epoch_rows)
-        for name in arrivals:
-            self._last_rows[name] = started
-        self._idle = self._idle_streams(started)
-        announced, self._announced = tuple(self._announced), []
-        read = perf_counter()
-        outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced), self._write_part)
-        stepped = perf_counter()
+        with self.at_hand.computing():
+            arrivals = next_epoch(self.readers, self.settings.epoch_rows)
+            for name in arrivals:
+                self._last_rows[name] = started
+            self._idle = self._idle_streams(started)
+            announced, self._announced = tuple(self._announced), []
+            read = perf_counter()
+            outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced), self._write_part)
+            stepped = perf_counter()
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, {name: self.pipeline.intakes[name].stream for name in outcome.dead})
         stages = {"read": read - began, "step": stepped - read, "deliver": perf_counter() - stepped}
@@ -278,7 +282,8 @@ class EmbeddedDriver:
         return outcome
 
     def _write_part(self, outcome: Outcome) -> None:
-        self.delivery.write_part(self.epoch + 1, outcome)
+        with self.at_hand.handing_over():
+            self.delivery.write_part(self.epoch + 1, outcome)
 
     def report(self, plans: bool = True) -> Report:
         """The figures of the job; called in the thread that runs epochs, or while none runs."""

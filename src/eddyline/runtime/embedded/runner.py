@@ -38,6 +38,7 @@ from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.dropping import forget
+from eddyline.runtime.embedded.giving_up import give_up
 from eddyline.runtime.embedded.kept_results import KeptResults, kept_figures
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
 from eddyline.runtime.embedded.session_sources import SessionSources
@@ -335,6 +336,9 @@ class EmbeddedRunner:
         self._asked = True
         if self._driver is not None:
             self._driver.stop()
+
+    def give_up(self, anything: bool = False) -> str | None:
+        return "no epoch has begun" if self._driver is None else give_up(self._driver, anything=anything)
 
     def abandon(self) -> None:
         self.ask_to_stop()

@@ -153,8 +153,11 @@ class HandOut:
         """A slice is done: warn of its rows that make very many results. The first `others` are of slices that are not done."""
         while len(self.crowds) > others:
             crowd = self.crowds.pop()
-            whose = self.whose(crowd.lowered.query)
-            text = crowd.told(whose)
-            if whose not in self._warned:
-                self._warned.add(whose)
-                self.warn(whose, text)
+            self.warn_once(crowd.lowered.query, crowd.told())
+
+    def warn_once(self, query: BoundQuery, text: str) -> None:
+        """Say something of a query, which is named as its user does; of each query the first thing only."""
+        whose = self.whose(query)
+        if whose not in self._warned:
+            self._warned.add(whose)
+            self.warn(whose, f"{whose}: {text}")

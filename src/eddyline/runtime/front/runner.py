@@ -122,6 +122,10 @@ class Runner(Protocol):
     def ask_to_stop(self) -> None:
         """Let `run` return after the epoch at hand; safe in a signal handler."""
 
+    def give_up(self, anything: bool = False) -> str | None:
+        """Give up the epoch that is being computed, or with `anything` whatever the next run repeats, in a process that
+        ends now: what to say of it. None: nothing is given up."""
+
     def abandon(self) -> None:
         """Stop without a word: the program has failed elsewhere."""
 

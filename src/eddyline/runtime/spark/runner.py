@@ -326,6 +326,10 @@ class SparkRunner:
         if self._driver is not None:
             self._driver.ask_to_stop()
 
+    def give_up(self, anything: bool = False) -> str | None:
+        """A micro-batch is left to finish."""
+        return None
+
     def abandon(self) -> None:
         try:
             if self.begun:

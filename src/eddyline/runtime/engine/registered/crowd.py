@@ -61,8 +61,8 @@ class Crowd:
             self._found = (int(rows.stamp[begins[found[0]]]), int(counts[found[0]]))
             self._crowds.append(self)
 
-    def told(self, whose: str) -> str:
-        """The warning, which names the query as its user does; the query is not warned of again."""
+    def told(self) -> str:
+        """The warning; the query is not warned of again."""
         assert self._found is not None
         (stamp, count), self._is_told, self._found = self._found, True, None
         position = stamp & _POSITION
@@ -74,4 +74,4 @@ class Crowd:
             keys[name] = base.values_of(key.name, row)[0].as_py()
         of_key = f" with {' and '.join(f'{name} = {value!r}' for name, value in keys.items())}" if keys else ""
         made = f"one row of stream {seat.source}{of_key} makes {count:,} results"
-        return f"{whose}: {made}; most_results is {self.most:,}"
+        return f"{made}; most_results is {self.most:,}"

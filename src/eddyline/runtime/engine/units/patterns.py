@@ -125,6 +125,9 @@ class PatternUnit(UnitBase):
         before = sum(m.matcher.candidates for m in self.queries.values())
         broken = self.book.take(table, ts, ranks, numbers, partial(self._hand_out, outcome))
         self._hand_out(outcome)
+        for query in self.queries.values():
+            if (text := query.matcher.many.told()) is not None:
+                self.pipeline.handout.warn_once(query.query, text)
         if broken is not None:
             outcome.dead.setdefault(name, []).append(broken)
         return sum(m.matcher.candidates for m in self.queries.values()) - before
