@@ -63,8 +63,14 @@ class Forgetful:
         for kind in (SelectQuery, AggregateQuery):
             self.monkeypatch.setattr(kind, "accept", self._noting(kind.accept))
         # The first run sees the rows of all references, whatever the SELECT lists read.
-        reads = JoinResults._reads
-        self.monkeypatch.setattr(JoinResults, "_reads", lambda results: None if self.is_first else reads(results))
+        self.monkeypatch.setattr(JoinResults, "changed", self._reading(JoinResults.changed))
+
+    def _reading(self, changed: Callable[[JoinResults], None]) -> Callable[[JoinResults], None]:
+        def reading(results: JoinResults) -> None:
+            changed(results)
+            results._reads = None if self.is_first else results._reads
+
+        return reading
 
     def _noting(self, accept: Callable[..., list[object]]) -> Callable[..., list[object]]:
         def noted(query: RegisteredQuery, rows: Combinations, issues: Issues) -> list[object]:
