@@ -10,15 +10,26 @@ Limits   Counters begin anew with every run of the job; `eddyline_start_time_sec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from eddyline.dashboard.feed import Feed
+from eddyline.runtime.figures.histogram import BOUNDS
 from eddyline.runtime.figures.report import COUNTS, query_operator
 
+#: What a job says when a sink or a callback fails, by the beginning of its message: `hand_over_problem` and `FileSink`.
+_SINK_FAILS = ("results could not be handed over", "results cannot be written to")
+_HISTOGRAMS = {
+    "epoch": ("eddyline_epoch_seconds", "Seconds of single epochs, on Spark of micro-batches"),
+    "response": (
+        "eddyline_response_seconds",
+        "Seconds from the arrival of a result's newest row to its release, over all queries",
+    ),
+}
 _JOB = {
     "probes": "Probes of stored rows",
     "probes_shared": "Probes that were made for several joins",
@@ -49,6 +60,7 @@ class _Collector:
         yield GaugeMetricFamily(
             "eddyline_report_time_seconds", "When the report was made, in seconds since 1970", value=document["written"]
         )
+        yield _failure(document)
         yield CounterMetricFamily("eddyline_epochs", "Epochs, on Spark micro-batches", value=stats["epochs"])
         yield CounterMetricFamily("eddyline_busy_seconds", "Seconds of all epochs", value=stats["epoch_times"]["sum"])
         yield _labelled(
@@ -59,15 +71,26 @@ class _Collector:
         yield _labelled(CounterMetricFamily, "eddyline_bad_rows", "Rows that could not be read", "stream", stats["bad"])
         horizons = {name: stream["horizon"] for name, stream in document["streams"].items()}
         yield _instants("eddyline_horizon_seconds", "Event time that later rows do not fall below", "stream", horizons)
+        newest = {name: stream["newest"] for name, stream in document["streams"].items()}
+        yield _instants("eddyline_newest_seconds", "Event time of the newest row", "stream", newest)
         if stats["frontier"] is not None:
             yield GaugeMetricFamily(
                 "eddyline_frontier_seconds", "Event time below which all is answered", value=stats["frontier"] / 1e6
             )
+        for key, (name, text) in _HISTOGRAMS.items():
+            if (found := document["histograms"].get(key)) is not None:
+                yield _histogram(name, text, found)
         yield from self._queries(stats)
         yield _labelled(GaugeMetricFamily, "eddyline_stored_rows", "Rows held now", "store", document["stores"])
         yield GaugeMetricFamily(
             "eddyline_state_bytes", "Bytes of the streams' stores", value=document["state"]["bytes"]
         )
+        yield GaugeMetricFamily(
+            "eddyline_held_bytes", "Bytes of all state in memory, inner stores of joins too", value=stats["state_bytes"]
+        )
+        if document["memory_budget"] is not None:
+            text = "Bytes of state that all queries may hold: the smallest memory_budget"
+            yield GaugeMetricFamily("eddyline_memory_budget_bytes", text, value=document["memory_budget"])
         yield GaugeMetricFamily(
             "eddyline_waiting_rows", "Rows that wait for the frontier", value=document["state"]["waiting"]
         )
@@ -107,6 +130,25 @@ class _Collector:
             if found:
                 what = "Seconds from a result's newest row to its release"
                 yield _labelled(GaugeMetricFamily, f"eddyline_response_{name}_seconds", what, "query", found)
+
+
+def _failure(document: Mapping[str, Any]) -> Metric:
+    """Which part of the job ended it, if one did."""
+    problem = document["error"] or ""
+    in_sink = any(text in problem for text in _SINK_FAILS)
+    failed = {"sink": float(in_sink), "job": float(not in_sink)}
+    has_failed = document["state_of_job"] == "failed"
+    text = "1 where the job has failed: in a sink or a callback, or elsewhere"
+    return _labelled(
+        GaugeMetricFamily, "eddyline_failed", text, "part", {part: has_failed * one for part, one in failed.items()}
+    )
+
+
+def _histogram(name: str, text: str, found: Mapping[str, Any]) -> Metric:
+    made = HistogramMetricFamily(name, text)
+    bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
+    made.add_metric([], list(zip(bounds, accumulate(found["counts"]), strict=True)), found["sum"])
+    return made
 
 
 def _labelled(
