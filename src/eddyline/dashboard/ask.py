@@ -1,4 +1,4 @@
-"""What pages send to a job: queries to try, to add and to drop, requests to templates.
+"""What pages send to a job: queries to try, to add, to change and to drop, requests to templates.
 
 Answer   Everything becomes a control record, as with `eddyline query` and `eddyline request`, and is checked before.
          A mistake comes back with the engine's own message, detail, hint, line and column. `outcome` gives what became
@@ -15,16 +15,18 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eddyline.dashboard.vocabulary import vocabulary
 from eddyline.errors import EddylineError, UserError
+from eddyline.language.catalog import Catalog
 from eddyline.language.requests.request_texts import bind_request_texts, parse_requests
 from eddyline.model.schema import Stream, Table
 from eddyline.plan.prepare import check, notices
 from eddyline.runtime.control.answers import check_running, wait_for
 from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job
-from eddyline.runtime.control.control_record import add_record, drop_record, request_record
+from eddyline.runtime.control.control_record import add_record, drop_record, request_record, set_record
 from eddyline.runtime.reporting.places import ReportPlaces
 from eddyline.runtime.reporting.samples import TAIL, shown_rows
 
@@ -101,6 +103,17 @@ class Console:
     def drop(self, names: Sequence[str]) -> dict[str, Any]:
         change = apply_record(planned_job(self.control), drop_record(names))
         return {"record": self.control.append(drop_record(change.names)), "queries": change.names}
+
+    def change(self, query: str, given: Mapping[str, str]) -> dict[str, Any]:
+        """Give a query that runs other triggers."""
+        change = apply_record(planned_job(self.control), set_record(query, given))
+        assert change.triggers is not None
+        name, settings = change.triggers
+        return {"record": self.control.append(set_record(name, settings)), "query": name, "settings": dict(settings)}
+
+    def vocabulary(self) -> dict[str, Any]:
+        """What texts for this job may hold."""
+        return vocabulary(planned_job(self.control).catalog if self.control.exists else Catalog())
 
     def request(self, text: str) -> dict[str, Any]:
         """Ask templates; the answers of several requests come one after the other."""
