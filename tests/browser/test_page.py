@@ -130,13 +130,21 @@ def spans(page: Page) -> list[int]:
 
 def test_all_charts_show_the_values_of_one_instant(still: Page) -> None:
     page = still
+    page.click("#range-5min")
+    page.wait(lambda: all(200 <= span <= 305 for span in spans(page)), "five minutes")
     before = values(page)
     page.point_at(".plot .u-over")
     page.wait(lambda: page.text("#instant") != "values: newest", "an instant")
     instant = page.text("#instant").removeprefix("values: ")
     page.wait(lambda: sum(a != b for a, b in zip(before, values(page), strict=True)) >= 2, "other values")
-    # The table of another chart says the same of that instant, among its newest rows or not at all.
-    page.press(Keys.ESCAPE)
+    # The table of another chart says the same of that instant.
+    memory = page.find('button[aria-label="Memory as a table"]')
+    shown = page.run(
+        "return [...arguments[0].closest('.panel').querySelectorAll('.entry b')].map((one) => one.textContent)", memory
+    )
+    page.run("arguments[0].click()", memory)
+    assert row_at(page, instant) == [instant, *shown]
+    page.run("arguments[0].click()", memory)
     page.point_at("#view h1")
     page.see("values: newest", "#instant")
     page.wait(lambda: values(page) == before, "the newest values again")
@@ -147,6 +155,13 @@ def values(page: Page) -> list[str]:
     return [
         str(one) for one in page.run("return [...document.querySelectorAll('.entry b')].map((one) => one.textContent)")
     ]
+
+
+def row_at(page: Page, instant: str) -> list[str]:
+    """The row of an instant in the table of a chart."""
+    script = """const texts = (row) => [...row.cells].map((cell) => cell.textContent);
+        return [...document.querySelectorAll('.points tbody tr')].map(texts).find((row) => row[0] === arguments[0])"""
+    return [str(one) for one in page.run(script, instant)]
 
 
 def test_keys_choose_an_instant_and_the_table_has_the_same_values(still: Page) -> None:
@@ -160,12 +175,7 @@ def test_keys_choose_an_instant_and_the_table_has_the_same_values(still: Page) -
         "return [...document.querySelector('.legend').querySelectorAll('.entry')].map((one) => one.lastChild.textContent)"
     )
     page.click(".panel button.small")
-    row = page.run(
-        """const rows = [...document.querySelectorAll('.points tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent));
-        return rows.find((row) => row[0] === arguments[0])""",
-        instant,
-    )
-    assert row[1:] == shown and len(page.all(".points tbody tr")) > 50
+    assert row_at(page, instant) == [instant, *shown] and len(page.all(".points tbody tr")) > 50
     page.click(".panel button.small")
     page.wait(lambda: page.find(".plot").is_displayed(), "the chart again")
     page.run("document.querySelector('.plot').focus()")

@@ -6,8 +6,7 @@ import { count, lately } from "./format.js";
 export function deadLetters(news) {
   const parts = [];
   for (const [stream, found] of Object.entries(news.dead)) {
-    const kinds = Object.entries(found.reasons).sort(([, a], [, b]) => b.newest - a.newest);
-    for (const [kind, one] of kinds) {
+    for (const [kind, one] of Object.entries(found.reasons)) {
       parts.push(element("div", { class: "dead" },
         element("h3", {}, element("span", { class: "tag", text: stream }), kind),
         element("p", { class: "soft", text: `${count(one.count)} ${one.count === 1 ? "row" : "rows"}, the newest at ${lately(one.newest)}` }),

@@ -14,6 +14,8 @@ export class Results {
     this.board.range = ["all", "all", Infinity];
     this.chart = new Chart(this.board, "Numbers over event time", "UTC", short, 250, utc);
     this.board.charts.push(this.chart);
+    // The pane has its own table.
+    this.chart.toggle.hidden = true;
     this.rows = element("div", { id: "result-rows", class: "pane" });
     this.drawn = element("div", { id: "result-chart", class: "pane", hidden: true }, this.chart.panel);
     this.state = element("p", { class: "soft", id: "result-state", role: "status", text: "results appear here" });
