@@ -60,7 +60,7 @@ class _Collector:
         yield GaugeMetricFamily(
             "eddyline_report_time_seconds", "When the report was made, in seconds since 1970", value=document["written"]
         )
-        yield _failure(document)
+        yield _failure(document, running)
         yield CounterMetricFamily("eddyline_epochs", "Epochs, on Spark micro-batches", value=stats["epochs"])
         yield CounterMetricFamily("eddyline_busy_seconds", "Seconds of all epochs", value=stats["epoch_times"]["sum"])
         yield _labelled(
@@ -132,16 +132,16 @@ class _Collector:
                 yield _labelled(GaugeMetricFamily, f"eddyline_response_{name}_seconds", what, "query", found)
 
 
-def _failure(document: Mapping[str, Any]) -> Metric:
-    """Which part of the job ended it, if one did."""
+def _failure(document: Mapping[str, Any], running: bool) -> Metric:
+    """Which part of the job ended it, if one did; a process that has gone without an end is a part too."""
     problem = document["error"] or ""
     in_sink = any(text in problem for text in _SINK_FAILS)
     failed = {"sink": float(in_sink), "job": float(not in_sink)}
     has_failed = document["state_of_job"] == "failed"
-    text = "1 where the job has failed: in a sink or a callback, or elsewhere"
-    return _labelled(
-        GaugeMetricFamily, "eddyline_failed", text, "part", {part: has_failed * one for part, one in failed.items()}
-    )
+    text = "1 where the job has failed: in a sink or a callback, elsewhere, or with its process"
+    is_gone = document["state_of_job"] == "running" and not running
+    parts = {part: has_failed * one for part, one in failed.items()} | {"process": float(is_gone)}
+    return _labelled(GaugeMetricFamily, "eddyline_failed", text, "part", parts)
 
 
 def _histogram(name: str, text: str, found: Mapping[str, Any]) -> Metric:

@@ -22,7 +22,7 @@ function wanted() {
   try {
     argument = argument && decodeURIComponent(argument);
   } catch { /* an address that was cut: its text as it is */ }
-  return { name: VIEWS[name] ? name : "overview", argument };
+  return { name: name === "query" && !argument ? "queries" : VIEWS[name] ? name : "overview", argument };
 }
 
 function show(event) {
