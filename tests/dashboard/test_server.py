@@ -276,6 +276,8 @@ def test_hosts_that_others_reach_need_a_token_of_ones_own(tmp_path: Path) -> Non
     try:
         client = Client(f"http://127.0.0.1:{server.port}/?token=a-token-of-my-own-0123456789")
         assert client.get("/api/overview") == {"sequence": 0, "running": False, "engine": None}
+        found = client.get("/api/vocabulary")
+        assert found["streams"] == found["queries"] == [] and found["functions"] and found["keywords"]
     finally:
         server.stop()
     taken = serve(str(tmp_path))
