@@ -93,6 +93,16 @@ def test_metrics_say_that_a_process_has_gone_without_an_end(ended: Path) -> None
         assert f'eddyline_failed{{part="process"}} {one}' in text and "eddyline_up 0.0" in text
 
 
+def test_the_report_of_an_earlier_version_has_metrics_too(ended: Path) -> None:
+    path = Path(ReportPlaces(str(ended)).report)
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({key: one for key, one in found.items() if key not in ("histograms", "memory_budget")}))
+    feed = Feed(str(ended))
+    feed.look()
+    text = metrics(feed).decode()
+    assert 'eddyline_rows_total{stream="bids"} 30.0' in text and "eddyline_epoch_seconds" not in text
+
+
 def test_views_of_the_newest_report(ended: Path) -> None:
     feed = Feed(str(ended))
     assert feed.look() and not feed.look()

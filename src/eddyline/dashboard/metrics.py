@@ -2,7 +2,7 @@
 
 Answer   `metrics` gives the newest report in Prometheus' text form. Names, units and labels are those of
          docs/dashboard.md, "Metrics".
-State    None: a report is turned into samples when it is asked for.
+State    None: a report is turned into samples when it is asked for. One of an earlier version may lack figures.
 Limits   Counters begin anew with every run of the job; `eddyline_start_time_seconds` says when. Queries that have gone
          have no samples.
 """
@@ -78,7 +78,7 @@ class _Collector:
                 "eddyline_frontier_seconds", "Event time below which all is answered", value=stats["frontier"] / 1e6
             )
         for key, (name, text) in _HISTOGRAMS.items():
-            if (found := document["histograms"].get(key)) is not None:
+            if (found := document.get("histograms", {}).get(key)) is not None:
                 yield _histogram(name, text, found)
         yield from self._queries(stats)
         yield _labelled(GaugeMetricFamily, "eddyline_stored_rows", "Rows held now", "store", document["stores"])
@@ -88,9 +88,9 @@ class _Collector:
         yield GaugeMetricFamily(
             "eddyline_held_bytes", "Bytes of all state in memory, inner stores of joins too", value=stats["state_bytes"]
         )
-        if document["memory_budget"] is not None:
+        if document.get("memory_budget") is not None:
             text = "Bytes of state that all queries may hold: the smallest memory_budget"
-            yield GaugeMetricFamily("eddyline_memory_budget_bytes", text, value=document["memory_budget"])
+            yield GaugeMetricFamily("eddyline_memory_budget_bytes", text, value=document.get("memory_budget"))
         yield GaugeMetricFamily(
             "eddyline_waiting_rows", "Rows that wait for the frontier", value=document["state"]["waiting"]
         )
