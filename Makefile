@@ -36,7 +36,7 @@ DURATIONS := data/durations
 export EDDYLINE_NOT_RUN := $(VENV)/not-run
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels classes lint check test computing waiting durations signatures property spark fault fuzz soak browser browser-if-possible wheels pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
+.PHONY: help setup kernels classes lint check test computing waiting durations signatures property spark fault fuzz soak browser browser-if-possible prometheus prometheus-if-possible installed-if-possible wheels pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -86,7 +86,7 @@ check: lint ## lint, then unit, golden and documentation tests (under 2 minutes)
 # where both want a core, since the last of them decides when all have ended.
 test: $(STAMP) ## all that the build server runs: lint, every test, Spark and fault tests included
 	@$(MAKE) --no-print-directory classes
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint signatures browser-if-possible
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target lint signatures installed-if-possible
 	@rm -f $(EDDYLINE_NOT_RUN)
 	@$(MAKE) --no-print-directory --jobs 2 computing $(if $(CLUSTER),waiting)
 	@test ! -s $(EDDYLINE_NOT_RUN) || cat $(EDDYLINE_NOT_RUN)
@@ -136,6 +136,20 @@ browser: ## install Chromium and its driver, for the tests of the dashboard (Deb
 	elif command -v apt-get > /dev/null && test "$$(id -u)" = 0; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core > /dev/null; \
 	else echo "browser: THE BROWSER TESTS DO NOT RUN: chromium and chromedriver are installed by hand here (or as root on Debian)"; exit 1; fi
+
+prometheus: ## install Prometheus, for the test of the alert rules (Debian, as root)
+	@if command -v prometheus > /dev/null && command -v promtool > /dev/null; then echo "prometheus: $$(prometheus --version 2>&1 | head -1)"; \
+	elif command -v apt-get > /dev/null && test "$$(id -u)" = 0; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus > /dev/null; \
+	else echo "prometheus: ITS TEST DOES NOT RUN: prometheus and promtool are installed by hand here (or as root on Debian)"; exit 1; fi
+
+prometheus-if-possible:
+	@$(MAKE) --no-print-directory prometheus || true
+
+# One after the other: apt takes one process at a time.
+installed-if-possible:
+	@$(MAKE) --no-print-directory browser-if-possible
+	@$(MAKE) --no-print-directory prometheus-if-possible
 
 browser-if-possible:
 	@$(MAKE) --no-print-directory browser || true

@@ -22,7 +22,7 @@ from tests.dashboard.live import LiveJob  # noqa: E402
 
 #: View, name of its picture, what must be seen on it, height of the picture on a desk.
 EMBEDDED = (
-    ("overview", "overview", "holds the frontier back", 1000),
+    ("overview", "overview", "holds the frontier back", 1100),
     ("queries", "queries", "queries", 760),
     ("query/sellers", "query", "rows stored", 1000),
     ("decisions", "decisions", "the job started", 640),
@@ -46,17 +46,12 @@ def pictures(page: Page, views: tuple[tuple[str, str, str, int], ...]) -> Iterat
 
 
 def ask(page: Page) -> None:
-    page.write("#try-text", "SELECT item, bidder, price FROM bids WHERE price > 97")
-    page.click("#try-send")
-    page.see("results so far", "#try-state")
-    page.write("#request-text", "REQUEST item, bids, highest FROM prices WHERE item IN (7, 8, 9) GROUP BY item")
-    page.click("#request-send")
-    page.see("rows", "#request-said")
-    page.write("#add-text", "CREATE QUERY cheap AS\n  SELECT item, prize FROM bids WHERE price < 10")
-    page.click("#add-send")
-    page.see("prize", "#add-said .problem")
-    # The newest rows take the room that is there.
-    page.driver.execute_script("document.getElementById('try-rows').scrollIntoView({block: 'nearest'}); scrollTo(0, 0)")
+    page.write("#ask-text", "SELECT item, bidder, price\nFROM bids\nWHERE price > 97 AND ite")
+    page.press("\ue00c", "m < 200")
+    page.click("#ask-send")
+    page.see("results so far", "#result-state")
+    page.write("#only-item", "7, 8, 9")
+    page.run("scrollTo(0, 0)")
 
 
 def taken(page: Page, name: str) -> Path:

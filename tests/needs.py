@@ -1,6 +1,6 @@
 """What a machine must have for some tests, and what a run says of tests that cannot run without it.
 
-Answer   A test calls `sketches()` or `mounting()` before anything else. Where the machine lacks it, the test does not
+Answer   A test calls `sketches()`, `mounting()` or `prometheus()` before anything else. Where the machine lacks it, the test does not
          run, and the last line of the run counts such tests with the reason and the remedy.
 State    The variable EDDYLINE_NOT_RUN names a file that gets this line too: `make test` has several runs, and prints
          the file at its end.
@@ -38,6 +38,11 @@ def mounting(folder: Path) -> None:
     ):
         pytest.skip("need the right to mount a folder (make test as root)")
     subprocess.run(["umount", str(tried)], check=True)
+
+
+def prometheus() -> None:
+    if shutil.which("prometheus") is None or shutil.which("promtool") is None:
+        pytest.skip("need Prometheus and promtool (make prometheus installs them on Debian, as root)")
 
 
 def said_of(terminalreporter: Any) -> list[str]:

@@ -25,7 +25,7 @@ def on_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob
     yield from _job(tmp_path_factory.mktemp("spark"), "spark")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, str]]:
     yield from _job(tmp_path_factory.mktemp("embedded"), "embedded")
 

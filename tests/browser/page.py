@@ -6,13 +6,18 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 DESK, PHONE = (1360, 1000), (390, 844)
+#: axe-core, as the package selenium-axe-python brings it; of that package nothing else is used.
+AXE = Path(getattr(find_spec("selenium_axe_python"), "origin", "")).parent / "axe-core" / "axe.min.js"
 #: Seconds that a page may take to show something, on a machine that does other things too.
 PATIENCE = 240.0
 
@@ -73,6 +78,38 @@ class Page:
         place.clear()
         place.send_keys(text)
 
+    def press(self, *keys: str) -> None:
+        """Keys, to whatever has the focus."""
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def chord(self, held: str, key: str) -> None:
+        """A key while another one is held down."""
+        ActionChains(self.driver).key_down(held).send_keys(key).key_up(held).perform()
+
+    def point_at(self, selector: str) -> None:
+        """Move the mouse to the middle of an element."""
+        place = self.find(selector)
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+        ActionChains(self.driver).move_to_element(place).perform()
+
+    def focused(self) -> str:
+        """What has the focus: its id, or its label, or its text."""
+        script = "const one = document.activeElement; return one.id || one.getAttribute('aria-label') || one.textContent.trim()"
+        return str(self.driver.execute_script(script))
+
+    def run(self, script: str, *values: object) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def violations(self) -> list[str]:
+        """What axe-core finds: each rule with the first element that breaks it."""
+        if not self.run("return 'axe' in window"):
+            self.run(AXE.read_text(encoding="utf-8"))
+        script = """const done = arguments[0], rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+            const failed = (problem) => done([{id: String(problem), nodes: []}]);
+            axe.run(document, {runOnly: rules}).then((found) => done(found.violations), failed)"""
+        found = self.driver.execute_async_script(script)
+        return [f"{one['id']}: {[node['html'][:200] for node in one['nodes'][:3]]}" for one in found]
+
     def click(self, selector: str) -> None:
         self.find(selector).click()
 
@@ -87,12 +124,14 @@ class Page:
     def add_and_drop_a_query(self) -> None:
         """Add a query on the console, see its results, and drop it on its own page."""
         self.go("ask")
-        self.write("#add-text", "CREATE QUERY cheap AS SELECT item, price FROM bids WHERE price < 10")
-        self.click("#add-send")
-        self.see("added cheap", "#add-said")
+        self.write("#ask-text", "CREATE QUERY cheap AS SELECT item, price FROM bids WHERE price < 10")
+        self.click("#ask-send")
+        self.click("#confirm-yes")
+        self.see("added cheap", "#ask-said")
         self.go("query/cheap")
         self.wait(lambda: self.all("#tail tbody tr"), "results of the query")
         self.click("#drop")
+        self.click("#confirm-yes")
         self.see("dropped", "main")
 
     def is_too_wide(self) -> bool:
@@ -121,6 +160,7 @@ def opened() -> Iterator[Page]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     try:
+        driver.set_script_timeout(PATIENCE)
         page = Page(driver)
         page.size(DESK)
         yield page

@@ -69,33 +69,6 @@ def test_decisions_are_listed(page: Page) -> None:
     page.see("the job started", "#timeline")
 
 
-def test_a_mistake_is_shown_where_it_is(page: Page) -> None:
-    page.go("ask")
-    page.write("#try-text", "SELECT item,\n  prize FROM bids")
-    page.click("#try-send")
-    said = page.see("line 2, column 3", "#try-said")
-    assert "prize" in said and "hint: " in said
-    assert "wrong" in (page.find("#try-text").get_attribute("class") or "")
-
-
-def test_a_query_is_tried(page: Page, embedded: Job) -> None:
-    page.go("ask")
-    page.write("#try-text", "SELECT item, price FROM bids WHERE price < 50")
-    page.click("#try-send")
-    page.see("results so far", "#try-state")
-    page.wait(lambda: page.all("#try-rows tbody tr"), "rows")
-    page.click("#try-stop")
-    page.see("was dropped", "#try-state")
-    assert not [path for path in (embedded[0].folder / "out").iterdir() if path.name.startswith("try_")]
-
-
-def test_a_template_is_asked(page: Page) -> None:
-    page.go("ask")
-    page.write("#request-text", "REQUEST bids, highest FROM prices GROUP BY ()")
-    page.click("#request-send")
-    page.see("1 rows", "#request-said")
-
-
 def test_a_query_is_added_seen_and_dropped(page: Page) -> None:
     page.add_and_drop_a_query()
     page.go("decisions")
@@ -109,7 +82,7 @@ def test_every_view_fits_a_phone(page: Page) -> None:
         ("queries", "queries"),
         ("query/sellers", "EXPLAIN"),
         ("decisions", "start"),
-        ("ask", "Try"),
+        ("ask", "Templates"),
     ):
         page.go(view)
         page.see(text)

@@ -31,6 +31,7 @@ def test_each_shard_is_shown(page: Page) -> None:
     page.go("shards")
     page.wait(lambda: len(page.all("#each-shard tbody tr")) == 2, "two shards")
     assert "addBatch" in page.see("addBatch") and "× " in page.text("#s-rows")
+    assert page.text("h1") == "Shards" and page.violations() == []
 
 
 def test_a_query_is_drawn(page: Page) -> None:
@@ -41,6 +42,15 @@ def test_a_query_is_drawn(page: Page) -> None:
 
 def test_a_query_is_added_and_dropped(page: Page) -> None:
     page.add_and_drop_a_query()
+
+
+def test_histograms_count_batches_and_results(on_spark: Job) -> None:
+    from eddyline.runtime.reporting.places import ReportPlaces, read_json
+
+    document = read_json(ReportPlaces(on_spark[0].state).report)
+    found = document["histograms"]
+    assert sum(found["epoch"]["counts"]) == document["stats"]["epoch_times"]["count"] > 0
+    assert sum(found["response"]["counts"]) > 0 and found["response"]["sum"] > 0
 
 
 def test_figures_of_the_report_are_those_of_stats(on_spark: Job) -> None:

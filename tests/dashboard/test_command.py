@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.dashboard.feed import Feed
+from eddyline.dashboard.metrics import metrics
 from eddyline.dashboard.views import features, overview, shares
+from eddyline.runtime.reporting.places import ReportPlaces
 from tests.dashboard.asking import Client
 
 JOB = """CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (format = 'jsonl', path = 'bids', time = 'ts');
@@ -78,6 +81,26 @@ def test_an_extra_that_is_missing_is_named(
     monkeypatch.setattr("eddyline.dashboard.server.find_spec", lambda name: None)
     assert main(["dashboard", "--job", str(ended)]) == 2
     assert "eddyline[dashboard]" in capsys.readouterr().err
+
+
+def test_metrics_say_that_a_process_has_gone_without_an_end(ended: Path) -> None:
+    path = Path(ReportPlaces(str(ended)).report)
+    for state, one in (("ended", 0.0), ("running", 1.0)):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "state_of_job": state, "sequence": int(one)}))
+        feed = Feed(str(ended))
+        feed.look()
+        text = metrics(feed).decode()
+        assert f'eddyline_failed{{part="process"}} {one}' in text and "eddyline_up 0.0" in text
+
+
+def test_the_report_of_an_earlier_version_has_metrics_too(ended: Path) -> None:
+    path = Path(ReportPlaces(str(ended)).report)
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({key: one for key, one in found.items() if key not in ("histograms", "memory_budget")}))
+    feed = Feed(str(ended))
+    feed.look()
+    text = metrics(feed).decode()
+    assert 'eddyline_rows_total{stream="bids"} 30.0' in text and "eddyline_epoch_seconds" not in text
 
 
 def test_views_of_the_newest_report(ended: Path) -> None:

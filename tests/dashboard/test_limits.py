@@ -243,7 +243,14 @@ def test_malformed_requests_get_400_and_no_traceback(tmp_path: Path, capfd: pyte
             '"("',
             f'"{"(" * 50_000}"',
         ]
-        for name, key in (("try", "sql"), ("add", "sql"), ("renew", "query"), ("request", "text"), ("drop", "queries")):
+        for name, key in (
+            ("try", "sql"),
+            ("add", "sql"),
+            ("renew", "query"),
+            ("set", "query"),
+            ("request", "text"),
+            ("drop", "queries"),
+        ):
             for body in bodies:
                 for given in (body, f"[{body}]"):
                     status = client.send(

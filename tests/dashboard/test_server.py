@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.dashboard.server import serve
+from eddyline.dashboard.vocabulary import KEYWORDS
 from eddyline.errors import UserError
 from tests.dashboard.asking import Client, wait_until
 
@@ -143,10 +145,61 @@ def test_metrics_are_prometheus_text(job: tuple[Session, Client, str]) -> None:
         and 'eddyline_rows_total{stream="a"}' in text
         and 'eddyline_results_total{query="pairs"}' in text
     )
+    counts = [float(line.split()[1]) for line in text.splitlines() if line.startswith("eddyline_epoch_seconds_bucket")]
+    assert counts == sorted(counts) and 'eddyline_epoch_seconds_bucket{le="+Inf"}' in text
+    epochs, whole = _figure(text, "eddyline_epochs_total"), _figure(text, "eddyline_epoch_seconds_count")
+    assert epochs == whole == counts[-1] > 0
+    assert _figure(text, "eddyline_epoch_seconds_sum") == pytest.approx(_figure(text, "eddyline_busy_seconds_total"))
+    assert (
+        _figure(text, "eddyline_response_seconds_count") == _figure(text, 'eddyline_results_total{query="pairs"}') > 0
+    )
+    assert 'eddyline_newest_seconds{stream="a"}' in text and _figure(text, 'eddyline_failed{part="sink"}') == 0
     documented = Path(__file__).parents[2].joinpath("docs", "dashboard.md").read_text()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             assert f"`{line.split()[2]}`" in documented, line
+
+
+def _figure(text: str, name: str) -> float:
+    return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(name + " ")))
+
+
+def test_the_words_of_a_job_are_listed(job: tuple[Session, Client, str]) -> None:
+    _, client, _ = job
+    found = client.get("/api/vocabulary")
+    assert {"name": "k", "type": "BIGINT"} in found["streams"][0]["columns"]
+    (template,) = found["templates"]
+    assert (template["name"], template["keys"], template["unit"]) == ("sums", [{"name": "k", "type": "BIGINT"}], "time")
+    assert template["aggregates"] == [{"name": "n", "type": "BIGINT"}]
+    functions = {one["name"]: one["signature"] for one in found["functions"]}
+    assert (
+        functions["round"] == "round(x [, digits])" and functions["count_if"] == "count_if(c)" and "+" not in functions
+    )
+    assert {"SELECT", "EMIT EVERY", "REQUEST"} <= set(found["keywords"]) and "pairs" in found["queries"]
+    assert [one["name"] for one in found["settings"] if one["changes"]] == ["purge", "propagate"]
+
+
+def test_the_words_that_are_offered_are_words_of_the_language() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    words = {word for path in docs.rglob("*.md") for word in re.findall(r"\b[A-Z]+\b", path.read_text())}
+    assert [one for one in KEYWORDS if not set(one.split()) <= words] == []
+
+
+def test_triggers_of_a_query_are_set(job: tuple[Session, Client, str]) -> None:
+    session, client, _ = job
+    status, found = client.post("/api/set", {"query": "pairs", "settings": {"purge": "100"}})
+    assert (status, found["query"], found["settings"]) == (200, "pairs", {"purge": "100"})
+    push(session, 2_900)
+    wait_until(lambda: client.get(f"/api/record?number={found['record']}")["state"] == "taken")
+    for body in (
+        {"query": "pairs", "settings": {"plan": "mjoin"}},
+        {"query": "pairs", "settings": {"purge": 100}},
+        {"query": "pairs", "settings": ["purge"]},
+        {"query": "nothing", "settings": {"purge": "100"}},
+        {"query": "pairs", "settings": {}},
+    ):
+        status, found = client.post("/api/set", body)
+        assert status == 400 and found["error"]["message"], body
 
 
 def test_a_query_is_tried_seen_and_dropped(job: tuple[Session, Client, str]) -> None:
@@ -203,7 +256,7 @@ def test_a_readonly_dashboard_sends_nothing(job: tuple[Session, Client, str]) ->
     try:
         client = Client(server.address)
         assert client.get("/api/about")["readonly"]
-        for path in ("try", "add", "drop", "renew", "request"):
+        for path in ("try", "add", "drop", "set", "renew", "request"):
             assert client.post(f"/api/{path}", {"sql": "SELECT 1", "queries": ["pairs"]})[0] == 403
     finally:
         server.stop()
@@ -223,6 +276,8 @@ def test_hosts_that_others_reach_need_a_token_of_ones_own(tmp_path: Path) -> Non
     try:
         client = Client(f"http://127.0.0.1:{server.port}/?token=a-token-of-my-own-0123456789")
         assert client.get("/api/overview") == {"sequence": 0, "running": False, "engine": None}
+        found = client.get("/api/vocabulary")
+        assert found["streams"] == found["queries"] == [] and found["functions"] and found["keywords"]
     finally:
         server.stop()
     taken = serve(str(tmp_path))

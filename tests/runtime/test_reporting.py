@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from eddyline import Session
@@ -20,6 +21,7 @@ from eddyline.runtime.reporting import history
 from eddyline.runtime.reporting.decisions import decisions
 from eddyline.runtime.reporting.history import QueryLines, read_overview, read_query
 from eddyline.runtime.reporting.places import ReportPlaces, read_json
+from eddyline.runtime.reporting.samples import DeadSamples
 from eddyline.settings import Settings
 from eddyline.tuning import ReportTuning, Tuning
 
@@ -205,9 +207,42 @@ def test_dead_rows_have_samples_by_reason(tmp_path: Path) -> None:
         session.push("a", [(1, "late", 0)])
         session.step()
     dead = report(tmp_path / "job")["dead"]["a"]
-    assert dead["columns"] == ["_reason", "k", "v", "ts"]
+    assert dead["columns"] == ["_reason", "_instant", "k", "v", "ts"]
     ((reason, found),) = dead["reasons"].items()
-    assert reason.startswith("late") and found["count"] == 1 and found["samples"][0][2] == "late"
+    assert reason.startswith("late") and found["count"] == 1 and found["samples"][0][3] == "late"
+    assert abs(found["newest"] - time.time()) < 600
+
+
+def test_dead_rows_of_one_kind_are_one_group_whatever_varies() -> None:
+    """Each late row of a stream that moves names another horizon, each bad row another line and value."""
+    dead = DeadSamples()
+    for n in range(60):
+        reasons = [
+            f"late: event time lies before 2026-11-19T03:45:{n:02d}.125000, the newest seen minus lateness; missed by q{n}",
+            f"bad: rows.jsonl line {n}: column item is declared as BIGINT and holds 'no; missed by\n {n}'",
+            f"violation: ONCE(opened), trace {n}, 'x'",
+            f"bad: f{n}.parquet cannot be read: Invalid: {n}",
+        ]
+        table = pa.table({"k": [str(n)] * 4, "_reason": reasons})
+        dead.take({"bids": [table, table.slice(1, 1)]})
+    found = dead.as_json()["bids"]
+    assert {kind: one["count"] for kind, one in found["reasons"].items()} == {
+        "late: event time lies before the instant, the newest seen minus lateness": 60,
+        "bad: column item is declared as BIGINT and holds another value": 120,
+        "violation: ONCE(opened)": 60,
+        "bad: a file cannot be read": 60,
+    }
+    late = found["reasons"]["late: event time lies before the instant, the newest seen minus lateness"]
+    assert len(late["samples"]) == 5
+    assert late["samples"][-1][1:] == ["2026-11-19 03:45:59.125000", "59"] and "missed by q59" in late["samples"][-1][0]
+    assert found["reasons"]["violation: ONCE(opened)"]["samples"][-1][1] is None
+
+
+def test_kinds_without_end_are_one_kind_in_the_end() -> None:
+    dead = DeadSamples()
+    dead.take({"a": [pa.table({"k": ["x"] * 100, "_reason": [f"bad: a window of {n}" for n in range(100)]})]})
+    found = dead.as_json()["a"]["reasons"]
+    assert len(found) == 9 and found["other"]["count"] == 92 and len(found["other"]["samples"]) == 5
 
 
 def test_a_failed_job_says_so(tmp_path: Path) -> None:

@@ -76,9 +76,10 @@ class Dashboard:
             Route("/api/shards", partial(self._view, view=views.shards)),
             Route("/api/decisions", self._decisions),
             Route("/api/record", self._record),
+            Route("/api/vocabulary", self._vocabulary),
             *(
                 Route(f"/api/{name}", partial(self._send, name=name), methods=["POST"])
-                for name in ("try", "renew", "add", "drop", "request")
+                for name in ("try", "renew", "add", "drop", "set", "request")
             ),
         ]
         self.app: ASGIApp = Guard(Starlette(routes=routes), token, loopback)
@@ -170,6 +171,9 @@ class Dashboard:
             return _problem(400, "number is the number of a record")
         return _json(self.console.outcome(number))
 
+    async def _vocabulary(self, request: Request) -> Response:
+        return await self._in_thread(self.console.vocabulary)
+
     async def _send(self, request: Request, name: str) -> Response:
         if self.readonly:
             return _problem(403, "this dashboard is read-only", hint="it was started with --dashboard-readonly")
@@ -190,6 +194,13 @@ class Dashboard:
             if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
                 raise UserError("queries is a list of names")
             return self.console.drop(names)
+        if name == "set":
+            query, given = body.get("query"), body.get("settings")
+            if not isinstance(query, str) or not isinstance(given, dict):
+                raise UserError("query is a name, and settings an object")
+            if not all(isinstance(value, str) for value in given.values()):
+                raise UserError("the values of settings are texts")
+            return self.console.change(query, given)
         text = body.get(_TEXT_KEYS[name])
         if not isinstance(text, str) or not text.strip():
             raise UserError(f"there is no {'query' if name == 'renew' else 'statement'}", hint="write one first")

@@ -1,4 +1,4 @@
-"""Changes and requests that pages send to a job: queries to try, to add and to drop, requests to templates.
+"""Changes and requests that pages send to a job: queries to try, to add, to change and to drop, requests to templates.
 
 Answer   `JobConsole` checks a change and writes it as a control record, as `eddyline query` and `eddyline request` do. An
          error has the message, detail, hint, line and column that the engine gives. `outcome` says whether the job has
@@ -14,16 +14,18 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from eddyline.dashboard.vocabulary import vocabulary
 from eddyline.errors import EddylineError, UserError
+from eddyline.language.catalog import Catalog
 from eddyline.language.requests.request_texts import bind_request_texts, parse_requests
 from eddyline.runtime.control.control import ControlFolder, planned_job
 from eddyline.runtime.control.request_answers import check_running, request_answers
-from eddyline.runtime.control.sending import add_queries, drop_queries
+from eddyline.runtime.control.sending import add_queries, drop_queries, set_triggers
 from eddyline.runtime.reporting.places import ReportPlaces
 from eddyline.runtime.reporting.samples import TAIL, shown_rows
 
@@ -88,6 +90,17 @@ class JobConsole:
     def drop(self, names: Sequence[str]) -> dict[str, Any]:
         sent = drop_queries(self.control, planned_job(self.control), names)
         return {"record": sent.record, "queries": sent.change.names}
+
+    def change(self, query: str, given: Mapping[str, str]) -> dict[str, Any]:
+        """Give a query that runs other triggers."""
+        sent = set_triggers(self.control, planned_job(self.control), query, given)
+        assert sent.change.triggers is not None
+        name, settings = sent.change.triggers
+        return {"record": sent.record, "query": name, "settings": dict(settings)}
+
+    def vocabulary(self) -> dict[str, Any]:
+        """The words that texts for this job may have."""
+        return vocabulary(planned_job(self.control).catalog if self.control.exists else Catalog())
 
     def request(self, text: str) -> dict[str, Any]:
         """The answers of the job to requests, in their order."""

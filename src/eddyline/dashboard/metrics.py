@@ -2,7 +2,7 @@
 
 Answer   `metrics` gives the newest report in Prometheus' text form. Names, units and labels are those of
          docs/dashboard.md, "Metrics".
-State    None: each call makes its samples from the report.
+State    None: each call makes its samples from the report. A report of an earlier version may lack figures.
 Limits   Counters begin anew with every run of the job; `eddyline_start_time_seconds` is its start. Dropped queries that
          have delivered all results have no samples.
 """
@@ -10,16 +10,28 @@ Limits   Counters begin anew with every run of the job; `eddyline_start_time_sec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from eddyline.dashboard.feed import Feed
+from eddyline.runtime.figures.histogram import BOUNDS
 from eddyline.runtime.figures.report import COUNTS, query_operator
 
 Labelled = Mapping[str, float]
 
+#: What a job reports when a sink or a callback fails, by the beginning of its message: `hand_over_problem` and `FileSink`.
+_SINK_FAILS = ("results could not be handed over", "results cannot be written to")
+_HISTOGRAMS = {
+    "epoch": ("epoch_seconds", "Seconds of single epochs, on Spark of micro-batches"),
+    "response": (
+        "response_seconds",
+        "Seconds from the arrival of a result's newest row to its release, over all queries",
+    ),
+}
 #: Counts of the whole job, by their names in `--stats`.
 _JOB = {
     "probes": "Probes of stored rows",
@@ -45,18 +57,24 @@ class _Collector:
         stats, state = document["stats"], document["state"]
         yield _gauge("start_time_seconds", "When the run began, in seconds since 1970", document["started"])
         yield _gauge("report_time_seconds", "When the report was made, in seconds since 1970", document["written"])
+        yield _failure(document, self._feed.job_runs)
         yield _counter("epochs", "Epochs, on Spark micro-batches", stats["epochs"])
         yield _counter("busy_seconds", "Seconds of all epochs", stats["epoch_times"]["sum"])
         yield _counter("stage_seconds", "Seconds by stage", document["stage_seconds"], "stage")
         yield _counter("rows", "Rows that came", stats["rows_in"], "stream")
         yield _counter("late_rows", "Rows that came too late", stats["late"], "stream")
         yield _counter("bad_rows", "Rows that could not be read", stats["bad"], "stream")
-        horizons = {
-            name: one["horizon"] / 1e6 for name, one in document["streams"].items() if one["horizon"] is not None
-        }
-        yield _gauge("horizon_seconds", "Event time that later rows do not fall below", horizons, "stream")
+        for key, text in (
+            ("horizon", "Event time that later rows do not fall below"),
+            ("newest", "Event time of the newest row"),
+        ):
+            instants = {name: one[key] / 1e6 for name, one in document["streams"].items() if one[key] is not None}
+            yield _gauge(f"{key}_seconds", text, instants, "stream")
         if stats["frontier"] is not None:
             yield _gauge("frontier_seconds", "Event time below which all is answered", stats["frontier"] / 1e6)
+        for key, (name, text) in _HISTOGRAMS.items():
+            if (counted := document.get("histograms", {}).get(key)) is not None:
+                yield _histogram(name, text, counted)
         yield _counter("results", "Results", stats["results"], "query")
         seconds = {n: own["seconds"] for n in stats["results"] if (own := stats["operators"].get(query_operator(n)))}
         yield _counter("query_seconds", "Seconds of a query's own work", seconds, "query")
@@ -67,6 +85,10 @@ class _Collector:
                 yield _gauge(f"response_{key}_seconds", text, found, "query")
         yield _gauge("stored_rows", "Rows held now", document["stores"], "store")
         yield _gauge("state_bytes", "Bytes of the streams' stores", state["bytes"])
+        yield _gauge("held_bytes", "Bytes of all state in memory, inner stores of joins too", stats["state_bytes"])
+        if (budget := document.get("memory_budget")) is not None:
+            text = "Bytes of state that all queries may hold: the smallest memory_budget"
+            yield _gauge("memory_budget_bytes", text, budget)
         yield _gauge("waiting_rows", "Rows that wait for the frontier", state["waiting"])
         yield _gauge("memory_bytes", "Memory of the process, on Spark of the largest worker", document["memory_bytes"])
         yield _counter("null_results", "Values that could not be computed", stats["null_results"], "function")
@@ -78,6 +100,26 @@ class _Collector:
             each = {shard: one[key] for shard, one in document["each_shard"].items()}
             if each:
                 yield _gauge(f"shard_{name}", "Of each shard", each, "shard")
+
+
+def _failure(document: Mapping[str, Any], running: bool) -> Metric:
+    """Which part of the job ended it, if one did; a process that has gone without an end is a part too."""
+    problem, state = document["error"] or "", document["state_of_job"]
+    in_sink = any(text in problem for text in _SINK_FAILS)
+    parts = {
+        "sink": state == "failed" and in_sink,
+        "job": state == "failed" and not in_sink,
+        "process": state == "running" and not running,
+    }
+    text = "1 where the job has failed: in a sink or a callback, elsewhere, or with its process"
+    return _gauge("failed", text, {part: float(is_so) for part, is_so in parts.items()}, "part")
+
+
+def _histogram(name: str, text: str, found: Mapping[str, Any]) -> Metric:
+    made = HistogramMetricFamily(f"eddyline_{name}", text)
+    bounds = [*(str(bound) for bound in BOUNDS), "+Inf"]
+    made.add_metric([], list(zip(bounds, accumulate(found["counts"]), strict=True)), found["sum"])
+    return made
 
 
 def _counter(name: str, text: str, value: float | Labelled, label: str = "") -> Metric:

@@ -13,9 +13,8 @@ import json
 
 from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
-from eddyline.runtime.control.control import ControlFolder, apply_record, planned_job
-from eddyline.runtime.control.control_record import set_record
-from eddyline.runtime.control.sending import add_queries, drop_queries
+from eddyline.runtime.control.control import ControlFolder, planned_job
+from eddyline.runtime.control.sending import add_queries, drop_queries, set_triggers
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -65,10 +64,9 @@ def run_set(args: argparse.Namespace) -> int:
         if not equals:
             raise UserError(f"{part} is no setting", hint="name=value, such as purge=100")
         given[name.strip()] = value.strip()
-    change = apply_record(planned_job(folder), set_record(args.name, given))
+    change = set_triggers(folder, planned_job(folder), args.name, given).change
     assert change.triggers is not None
     query, settings = change.triggers
-    folder.append(set_record(query, settings))
     print(f"set {', '.join(f'{name} = {value}' for name, value in settings.items())} of {query}")
     return 0
 

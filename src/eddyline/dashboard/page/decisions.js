@@ -1,14 +1,14 @@
 // Decisions of the job with their reasons, newest first.
 
 import { get } from "./api.js";
-import { element } from "./dom.js";
+import { element, queryLink } from "./dom.js";
 import { clock, count, day, percent, seconds } from "./format.js";
 
 const KINDS = { migration: "plan moved", kept: "plan kept", demand: "demand", index: "index", added: "added", dropped: "dropped", refused: "refused", start: "start" };
 
 export function decisions() {
   const list = element("ol", { class: "timeline", id: "timeline" }), none = element("p", { class: "soft", text: "no decisions yet" });
-  const kinds = element("div", { class: "row", role: "group", "aria-label": "kinds" });
+  const kinds = element("div", { class: "row", role: "group", "aria-label": "kinds of decisions that are shown" });
   const view = element("div", {}, element("h1", { text: "Decisions" }), kinds, element("section", { class: "panel" }, none, list));
   const hidden = new Set();
   let asked = 0, seen = "", events = [];
@@ -40,7 +40,7 @@ export function decisions() {
     }
   }
   load();
-  return { element: view, overview: () => { if (Date.now() - asked > 1000) load(); } };
+  return { title: "Decisions", element: view, overview: () => { if (Date.now() - asked > 1000) load(); } };
 }
 
 function line(event) {
@@ -54,5 +54,5 @@ function line(event) {
   const queries = event.query ? [event.query] : event.queries ?? [];
   return element("li", {}, element("time", { text: clock(event.t), title: day(event.t) }), element("span", { class: `kind ${event.kind}`, text: KINDS[event.kind] ?? event.kind }),
     element("div", {}, element("p", { text: event.text }), ...more.map((text) => element("p", { class: "more", text })),
-      queries.length ? element("p", { class: "more" }, ...queries.flatMap((name, n) => [n ? ", " : "", element("a", { href: `#/query/${encodeURIComponent(name)}`, text: name })])) : null));
+      queries.length ? element("p", { class: "more" }, ...queries.flatMap((name, n) => [n ? ", " : "", queryLink(name)])) : null));
 }

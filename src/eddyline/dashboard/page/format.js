@@ -45,6 +45,10 @@ export function lately(wall) {
   return !wall ? "–" : new Date(wall * 1000).toDateString() === new Date().toDateString() ? clock(wall) : day(wall).replace(",", "");
 }
 
+export function dayAndHour(wall) {
+  return new Date(wall * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+}
+
 export function day(wall) {
   return wall ? new Date(wall * 1000).toLocaleString("en-GB", { dateStyle: "short", timeStyle: "medium" }) : "–";
 }

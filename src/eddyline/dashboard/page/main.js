@@ -18,10 +18,14 @@ if (location.search.includes("token=")) history.replaceState(null, "", location.
 
 function wanted() {
   const [, name = "overview", ...rest] = location.hash.split("/");
-  return { name: VIEWS[name] ? name : "overview", argument: rest.length ? decodeURIComponent(rest.join("/")) : null };
+  let argument = rest.length ? rest.join("/") : null;
+  try {
+    argument = argument && decodeURIComponent(argument);
+  } catch { /* an address that was cut: its text as it is */ }
+  return { name: name === "query" && !argument ? "queries" : VIEWS[name] ? name : "overview", argument };
 }
 
-async function show() {
+function show(event) {
   const { name, argument } = wanted();
   if (page.view && page.view.close) page.view.close();
   const place = document.getElementById("view");
@@ -34,6 +38,10 @@ async function show() {
   }
   page.view = VIEWS[name]({ argument, about: page.about, looksAt });
   place.append(page.view.element);
+  document.title = `${page.view.title} · eddyline`;
+  // After a step to another view the keyboard stands at its beginning.
+  if (event) place.focus({ preventScroll: true });
+  scrollTo(0, 0);
   looksAt(name === "query" ? argument : page.view.looksAt ?? null);
   if (page.heard && page.view.overview) page.view.overview(page.heard);
 }
@@ -88,6 +96,7 @@ async function begin() {
     return;
   }
   addEventListener("hashchange", show);
+  document.getElementById("skip").addEventListener("click", () => document.getElementById("view").focus());
   show();
 }
 

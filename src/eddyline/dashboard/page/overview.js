@@ -1,9 +1,11 @@
 // Overview: rows in, results, frontier, state, time of epochs, dead letters.
 
 import { get } from "./api.js";
-import { Chart } from "./charts.js";
-import { card, element, say, table } from "./dom.js";
+import { Board } from "./board.js";
+import { deadLetters } from "./dead_letters.js";
+import { card, cards, element, replace, say, table } from "./dom.js";
 import { bytes, count, moment, rate, seconds, short } from "./format.js";
+import { Replaying } from "./replaying.js";
 
 const SPAN = 2.0;
 
@@ -39,19 +41,22 @@ function behind(line) {
 }
 
 export function overview() {
+  const board = new Board(load);
   const charts = {
-    rows: new Chart("Rows in", "rows per second", short),
-    results: new Chart("Results", "results per second", short),
-    behind: new Chart("Behind the newest row", "seconds of event time", seconds),
-    wall: new Chart("Event time against wall time", "the newest row is this old", seconds),
-    stores: new Chart("State by store", "rows", short),
-    memory: new Chart("Memory", "bytes", bytes),
-    stages: new Chart("Time of an epoch by stage", "seconds per epoch", seconds),
-    dead: new Chart("Rows and values that could not take part", "per second", short),
+    rows: board.chart("Rows in", "rows per second", short),
+    results: board.chart("Results", "results per second", short),
+    behind: board.chart("Behind the newest row", "event time", seconds),
+    wall: board.chart("Event time against wall time", "age of the newest row", seconds),
+    stores: board.chart("State by store", "rows", short),
+    memory: board.chart("Memory", "bytes", bytes),
+    stages: board.chart("Time of an epoch by stage", "seconds per epoch", seconds),
+    dead: board.chart("Rows and values that could not take part", "per second", short),
   };
-  const streams = element("div"), dead = element("div"), features = element("div", { class: "stack" });
-  const view = element("div", { class: "stack" },
-    element("div", { class: "cards" }, card("rows in", "rows"), card("results", "results"), card("queries", "queries"), card("frontier", "frontier"), card("state", "state"), card("memory", "memory"), card("epoch, median", "epoch"), card("late and bad rows", "dead")),
+  const replaying = new Replaying(charts.wall);
+  const streams = element("div"), dead = element("div", { id: "dead-letters", class: "stack" }), features = element("div", { class: "stack" });
+  const view = element("div", { class: "stack" }, element("h1", { text: "Overview" }),
+    cards(card("rows in", "rows"), card("results", "results"), card("queries", "queries"), card("frontier", "frontier"), card("state", "state"), card("memory", "memory"), card("epoch, median", "epoch"), card("late and bad rows", "dead")),
+    board.element,
     element("div", { class: "grid" }, Object.values(charts).map((chart) => chart.panel)),
     element("section", { class: "panel" }, element("h2", { text: "Streams" }), streams),
     element("section", { class: "panel" }, element("h2", { text: "Dead letters and null results" }), dead),
@@ -66,34 +71,42 @@ export function overview() {
     return before;
   }
 
-  function add(line, draw) {
+  function add(line, drawn) {
     const before = earlier(line), change = before && between(before, line);
     if (change) {
-      charts.rows.add(line.t, change.rows, draw);
-      charts.results.add(line.t, { results: change.results }, draw);
-      if (Object.values(change.stages).some((value) => value !== null)) charts.stages.add(line.t, change.stages, draw);
-      charts.dead.add(line.t, change.dead, draw);
+      charts.rows.add(line.t, change.rows, drawn);
+      charts.results.add(line.t, { results: change.results }, drawn);
+      if (Object.values(change.stages).some((value) => value !== null)) charts.stages.add(line.t, change.stages, drawn);
+      charts.dead.add(line.t, change.dead, drawn);
     }
     const far = behind(line);
-    if (Object.keys(far).length) charts.behind.add(line.t, far, draw);
-    const newest = {};
-    for (const [name, value] of Object.entries(line.newest)) if (value !== null) newest[name] = line.t - value / 1e6;
-    if (Object.keys(newest).length) charts.wall.add(line.t, newest, draw);
-    charts.stores.add(line.t, line.stores, draw);
-    charts.memory.add(line.t, { process: line.memory, "streams' stores": line.bytes }, draw);
+    if (Object.keys(far).length) charts.behind.add(line.t, far, drawn);
+    const ages = replaying.ages(line);
+    if (Object.keys(ages).length) charts.wall.add(line.t, ages, drawn);
+    charts.stores.add(line.t, line.stores, drawn);
+    charts.memory.add(line.t, { process: line.memory, "streams' stores": line.bytes }, drawn);
     last = line;
     return change;
   }
 
-  get("api/history?seconds=3600&points=600").then(({ points }) => {
-    const since = last;
-    last = null;
-    recent = [];
-    points.filter((line) => !since || line.t < since.t).forEach((line) => add(line, false));
-    if (since) add(since, false);
-    Object.values(charts).forEach((chart) => chart.fill([]));
-    ready = true;
-  }, () => { ready = true; });
+  let asked = 0;
+  async function load(span) {
+    asked += 1;
+    const mine = asked;
+    ready = false;
+    try {
+      const { points } = await get(`api/history?seconds=${span}&points=600`);
+      if (mine !== asked) return;
+      const since = last;
+      last = null;
+      recent = [];
+      points.filter((line) => !since || line.t < since.t).forEach((line) => add(line, false));
+      if (since) add(since, false);
+    } finally {
+      if (mine === asked) ready = true;
+    }
+    replaying.draw();
+  }
 
   function figures(news, change) {
     say("rows", count(total(news.rows_in)), change ? `${rate(total(change.rows))} now` : "");
@@ -107,41 +120,36 @@ export function overview() {
   }
 
   function tables(news, change) {
-    streams.replaceChildren(table(["stream", "rows", "now", "newest row", "horizon", "late", "bad", ""],
-      Object.keys(news.rows_in).map((name) => [name, count(news.rows_in[name]), change ? rate(change.rows[name]) : "–", moment(news.streams[name].newest), moment(news.streams[name].horizon), count(news.late[name]), count(news.bad[name]), news.held_by === name ? element("span", { class: "warn", text: "holds the frontier back" }) : ""]), [1, 2, 5, 6]));
-    const nulls = Object.entries(news.null_results).map(([name, value]) => [name, count(value)]);
-    const parts = [];
-    for (const [stream, found] of Object.entries(news.dead)) {
-      for (const [reason, one] of Object.entries(found.reasons)) {
-        parts.push(element("p", {}, element("b", { text: `${stream}: ` }), `${reason}, ${count(one.count)} rows`), table(found.columns, one.samples));
-      }
-    }
-    if (nulls.length) parts.push(element("p", { text: "values that could not be computed and became null" }), table(["function", "values"], nulls, [1]));
-    dead.replaceChildren(...(parts.length ? parts : [element("p", { class: "soft", text: "none so far" })]));
-    features.replaceChildren(...Object.entries(news.features).map(([name, value]) => feature(name, value)));
+    replace(streams, table(["stream", "rows", "now", "newest row", "horizon", "late", "bad", "note"],
+      Object.keys(news.rows_in).map((name) => [name, count(news.rows_in[name]), change ? rate(change.rows[name]) : "–", moment(news.streams[name].newest), moment(news.streams[name].horizon), count(news.late[name]), count(news.bad[name]), news.held_by === name ? element("span", { class: "warn", text: "holds the frontier back" }) : ""]), [1, 2, 5, 6], "streams"));
+    replace(dead, ...deadLetters(news));
+    replace(features, ...Object.entries(news.features).map(([name, value]) => feature(name, value)));
   }
 
+  board.begin();
   return {
+    title: "Overview",
     element: view,
     overview(news) {
       const change = ready ? add(asLine(news), true) : (last = last ?? asLine(news), null);
+      if (ready) replaying.draw();
       figures(news, change);
       tables(news, change);
     },
-    close: () => Object.values(charts).forEach((chart) => chart.close()),
+    close: () => board.close(),
   };
 }
 
 // A feature's figures as `--stats` has them: one row per entry, one column per count.
 function feature(name, value) {
-  const panel = element("section", { class: "panel" }, element("h2", { text: name.replaceAll("_", " ") }));
+  const title = name.replaceAll("_", " "), panel = element("section", { class: "panel" }, element("h2", { text: title }));
   const isRow = (one) => one !== null && typeof one === "object" && !Array.isArray(one);
   const text = (one) => (typeof one === "number" ? one.toLocaleString("en", { maximumFractionDigits: 4 }) : typeof one === "string" ? one : JSON.stringify(one));
   if (isRow(value) && Object.values(value).every(isRow)) {
     const columns = [...new Set(Object.values(value).flatMap((row) => Object.keys(row)))];
-    panel.append(table(["", ...columns.map((one) => one.replaceAll("_", " "))], Object.entries(value).map(([key, row]) => [key, ...columns.map((one) => (one in row ? text(row[one]) : ""))])));
+    panel.append(table(["of", ...columns.map((one) => one.replaceAll("_", " "))], Object.entries(value).map(([key, row]) => [key, ...columns.map((one) => (one in row ? text(row[one]) : ""))]), [], title));
   } else if (isRow(value)) {
-    panel.append(table(["", ""], Object.entries(value).map(([key, one]) => [key.replaceAll("_", " "), text(one)])));
+    panel.append(table(["of", "figure"], Object.entries(value).map(([key, one]) => [key.replaceAll("_", " "), text(one)]), [], title));
   } else {
     panel.append(element("p", { text: text(value) }));
   }

@@ -2,7 +2,7 @@
 
 Answer   `count`, `sum` and `max` are those of all epochs; the median and the 99th percentile are those of the newest
          ones.
-State    The seconds of the newest 1,000 epochs and three numbers.
+State    The seconds of the newest 1,000 epochs, three numbers, and a histogram of all epochs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 
 import numpy as np
+
+from eddyline.runtime.figures.histogram import SecondsHistogram
 
 #: How many epochs the percentiles are of.
 NEWEST = 1_000
@@ -28,6 +30,7 @@ class EpochTimes:
         self.count = 0
         self.sum = 0.0
         self.max = 0.0
+        self.histogram = SecondsHistogram()
         for one in seconds:
             self.add(one)
 
@@ -36,6 +39,7 @@ class EpochTimes:
         self.count += 1
         self.sum += seconds
         self.max = max(self.max, seconds)
+        self.histogram.add((seconds,), (1,))
 
     def summary(self) -> dict[str, float]:
         """The figures as `--stats` shows them."""

@@ -7,7 +7,7 @@ Limits   Reads a pipeline at rest: between two epochs, or in the thread that run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.unit import UnitFigures
 from eddyline.runtime.engine.units.kinds import KINDS
 from eddyline.runtime.figures.epoch_times import EpochTimes
+from eddyline.runtime.figures.histogram import SecondsHistogram
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.figures.report import (
     JobFigures,
@@ -27,6 +28,8 @@ from eddyline.runtime.figures.report import (
     StreamFigures,
     query_operator,
 )
+from eddyline.runtime.figures.response import Responses
+from eddyline.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,8 @@ def pipeline_report(
             stage_seconds=dict(stages or {}),
             memory_bytes=resident_bytes(),
             refused_plans=tuple(pipeline.planner.refused),
+            histograms=histograms(times, pipeline.handout.responses),
+            memory_budget=memory_budget(query.query.settings for query in pipeline.queries.values()),
         ),
         {
             name: StreamFigures(one.rows_in, one.late, one.bad, one.newest, one.horizon, one.stream.is_derived)
@@ -208,6 +213,17 @@ def response_times(pipeline: Pipeline) -> Mapping[str, Mapping[str, float | None
     if responses is None:
         return {}
     return responses.summary(name for name, query in pipeline.queries.items() if query.is_timed)
+
+
+def histograms(times: EpochTimes, responses: Responses | None) -> dict[str, Mapping[str, Any]]:
+    """Of epochs, and of the response times of all queries together."""
+    made: Mapping[str, Any] = SecondsHistogram().as_json() if responses is None else responses.histogram.as_json()
+    return {"epoch": times.histogram.as_json(), "response": made}
+
+
+def memory_budget(settings: Iterable[Settings]) -> int | None:
+    """The smallest budget of state of any query."""
+    return min((one.memory_budget for one in settings if one.memory_budget is not None), default=None)
 
 
 def stored_rows(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, int]:

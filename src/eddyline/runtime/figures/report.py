@@ -55,6 +55,10 @@ class JobFigures:
     memory_bytes: int = 0
     #: Other plans that were found and not taken, each with the reason; the newest.
     refused_plans: Sequence[Mapping[str, Any]] = ()
+    #: `epoch` and `response`: how many epochs and results took how long, as `SecondsHistogram.as_json` gives it.
+    histograms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Bytes of state that all queries may hold (the smallest `memory_budget`); None: as many as it takes.
+    memory_budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from eddyline.kernels.joins.arrivals import count_kinds, note_arrivals
 from eddyline.model.clock import Clock
 from eddyline.operators.join.combination import POSITION_BITS, Combinations
 from eddyline.operators.join.counters import Counters
+from eddyline.runtime.figures.histogram import SecondsHistogram
 from eddyline.state.columns import Ints
 from eddyline.state.runs import run_begins
 
@@ -173,6 +174,8 @@ class Responses:
         #: Whether the work of joins moves the clock: `worked` is called then.
         self.is_virtual = isinstance(clock, VirtualClock)
         self.queries: dict[str, Times] = {}
+        #: Of all results of all queries, those that have gone too.
+        self.histogram = SecondsHistogram()
         #: By unit of filters.
         self._filters: dict[str, SlotTimes] = {}
         #: Per stream: arrival numbers below the first are those of the epoch that began at the second.
@@ -290,20 +293,25 @@ class Responses:
         `rows[r]`."""
         now = self.clock.now()
         if len(self._instants) == 1:
-            times.note(max(now - float(self._instants[0]), 0.0), slots, np.diff(edges))
+            self._note_slots(times, max(now - float(self._instants[0]), 0.0), slots, np.diff(edges))
             return
         came = self._instant_of[np.searchsorted(self._changes >> POSITION_BITS, ranks[rows], side="right") - 1]
         for at, instant in enumerate(self._instants.tolist()):
             counts = np.diff(np.append(0, np.cumsum(came == at))[edges])
             there = np.flatnonzero(counts)
             if len(there):
-                times.note(max(now - instant, 0.0), slots[there], counts[there])
+                self._note_slots(times, max(now - instant, 0.0), slots[there], counts[there])
+
+    def _note_slots(self, times: SlotTimes, response: float, slots: Ints, counts: Ints) -> None:
+        times.note(response, slots, counts)
+        self.histogram.add((response,), (int(counts.sum()),))
 
     def _add_up(self) -> None:
         """Add the collected response times to those of each query."""
         for names, noted in self._noted.items():
             responses = np.concatenate([responses for responses, _ in noted])
             counts = np.concatenate([counts for _, counts in noted], axis=1)
+            self.histogram.add(responses, counts.sum(axis=0))
             for name, mine in zip(names, counts, strict=True):
                 self.queries.setdefault(name, Times()).add(responses, mine)
         self._noted.clear()

@@ -41,6 +41,8 @@ def report_document(report: Report) -> dict[str, Any]:
         "units": {name: query.unit for name, query in report.queries.items()},
         "state": {"rows": job.stored_rows, "bytes": job.stored_bytes, "waiting": job.waiting},
         "memory_bytes": job.memory_bytes,
+        "memory_budget": job.memory_budget,
+        "histograms": {name: dict(one) for name, one in job.histograms.items()},
         "stage_seconds": dict(job.stage_seconds),
         "refused_plans": [dict(one) for one in job.refused_plans],
         "each_shard": {str(shard): dict(one) for shard, one in each.items()},

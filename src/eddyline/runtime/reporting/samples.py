@@ -1,8 +1,8 @@
 """Rows for displays: the newest results of a query, and some of the dead letters.
 
 Answer   `Tail` is a sink that keeps the newest rows of one query. `DeadSamples` keeps the newest dead letters of each
-         stream and reason, and their number. Both convert values to JSON.
-State    At most 200 rows per query that a page shows; at most 5 rows for each of 8 reasons per stream.
+         stream and kind of reason, their number, and when the newest came. Both convert values to JSON.
+State    At most 200 rows per query that a page shows; at most 5 rows for each of 8 kinds of reason per stream.
 Limits   A value is cut after 200 characters. A table is reduced to its last rows when it is written.
 """
 
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.results.sinks import PassingSink
+from eddyline.model.clock import WALL
+from eddyline.runtime.reporting.dead_kinds import instants_of, kinds_of
 
-#: Rows of a query, rows per reason, reasons per stream.
+#: Rows of a query, rows per kind of reason, kinds per stream.
 TAIL, SAMPLES, REASONS = 200, 5, 8
 _LONGEST = 200
 #: A browser rounds whole numbers beyond this one: they are sent as text.
@@ -62,33 +65,48 @@ class DeadSamples:
         self._rows: dict[str, dict[str, deque[list[object]]]] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self._columns: dict[str, list[str]] = {}
+        #: Per stream and kind, when the newest row came, in seconds since 1970.
+        self._newest: dict[str, dict[str, float]] = {}
 
     def take(self, dead: Mapping[str, list[pa.Table]]) -> None:
+        now = WALL.instant() / 1e6
         for stream, tables in dead.items():
             for table in tables:
                 if len(table):
-                    self._take(stream, table)
+                    self._take(stream, table, now)
 
-    def _take(self, stream: str, table: pa.Table) -> None:
+    def _take(self, stream: str, table: pa.Table, now: float) -> None:
         self._columns[stream] = [name for name in table.column_names if name != "_reason"]
+        reasons = table.column("_reason").combine_chunks()
+        kinds = kinds_of(reasons)
         counts, rows = self._counts.setdefault(stream, {}), self._rows.setdefault(stream, {})
-        for found in table.column("_reason").value_counts().to_pylist():
-            kind = _kind(found["values"])
-            if kind not in counts and len(counts) >= REASONS:
-                kind = "other"
-            counts[kind] = counts.get(kind, 0) + found["counts"]
-        newest = table.slice(max(0, len(table) - SAMPLES))
-        reasons = newest.column("_reason").to_pylist()
-        for reason, row in zip(reasons, shown_rows(newest.drop_columns(["_reason"])), strict=True):
-            kind = _kind(reason)
-            rows.setdefault(kind if kind in counts else "other", deque(maxlen=SAMPLES)).append([shown(reason), *row])
+        newest = self._newest.setdefault(stream, {})
+        coded = kinds.dictionary_encode()
+        names = shown_kinds(coded.dictionary.to_pylist(), counts)
+        found, codes = np.unique(np.array(names)[coded.indices.to_numpy()], return_inverse=True)
+        for code, kind in enumerate(found.tolist()):
+            # The newest few rows of each kind: a rare reason is not hidden by a frequent one.
+            places = np.flatnonzero(codes == code)
+            counts[kind] = counts.get(kind, 0) + len(places)
+            newest[kind] = now
+            last = table.take(pa.array(places[-SAMPLES:]))
+            texts = last.column("_reason").combine_chunks()
+            heads = zip(texts.to_pylist(), instants_of(texts).to_pylist(), strict=True)
+            values = shown_rows(last.drop_columns(["_reason"]))
+            rows.setdefault(kind, deque(maxlen=SAMPLES)).extend(
+                [shown(reason), instant, *row] for (reason, instant), row in zip(heads, values, strict=True)
+            )
 
     def as_json(self) -> dict[str, Any]:
         return {
             stream: {
-                "columns": ["_reason", *self._columns[stream]],
+                "columns": ["_reason", "_instant", *self._columns[stream]],
                 "reasons": {
-                    kind: {"count": count, "samples": list(self._rows[stream].get(kind, ()))}
+                    kind: {
+                        "count": count,
+                        "newest": self._newest[stream][kind],
+                        "samples": list(self._rows[stream].get(kind, ())),
+                    }
                     for kind, count in counts.items()
                 },
             }
@@ -96,10 +114,16 @@ class DeadSamples:
         }
 
 
-def _kind(reason: str) -> str:
-    """The kind of a reason: its text without queries, places and values.
+def shown_kinds(kinds: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Kinds as they are shown: those that come after the first few are one.
 
-    >>> _kind("late: event time lies before the frontier; missed by a, b"), _kind("bad: line 7: x is no number")
-    ('late: event time lies before the frontier', 'bad')
+    >>> shown_kinds(["late", "h"], "abcdefg")
+    ['late', 'other']
     """
-    return reason.split(";", 1)[0] if reason.startswith("late") else reason.split(":", 1)[0]
+    taken = set(known)
+    found = []
+    for kind in kinds:
+        cut = kind if len(kind) <= _LONGEST else kind[:_LONGEST] + "…"
+        found.append(cut if cut in taken or len(taken) < REASONS else "other")
+        taken.add(found[-1])
+    return found

@@ -20,7 +20,7 @@ from eddyline.model.schema import Stream, Table
 from eddyline.operators.stream.reading import timeline_name
 from eddyline.plan.shards.routing import RoutingTable
 from eddyline.plan.shards.shares import books_of, declared_rates, route_all
-from eddyline.runtime.figures.figures import merged_further, nodes_of
+from eddyline.runtime.figures.figures import memory_budget, merged_further, nodes_of
 from eddyline.runtime.figures.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.figures.response import Times
 from eddyline.runtime.spark.job.driver import SparkDriver
@@ -107,6 +107,8 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             stage_seconds={stage: times.sum for stage, times in stages.stages.items() if stage != "triggerExecution"},
             memory_bytes=max(progress.worker_bytes, default=0),
             refused_plans=() if driver.roster is None else tuple(driver.roster.model.planner.refused),
+            histograms={"epoch": stages.whole.histogram.as_json(), "response": progress.histogram.as_json()},
+            memory_budget=memory_budget(query.settings for query in layout.queries),
         ),
         {
             name: StreamFigures(

@@ -21,6 +21,7 @@ from eddyline.connectors.future_rows import FutureWatch
 from eddyline.model.clock import WALL
 from eddyline.model.schema import Stream
 from eddyline.runtime.figures.epoch_times import NEWEST, EpochTimes
+from eddyline.runtime.figures.histogram import SecondsHistogram
 from eddyline.runtime.figures.report import query_operator
 from eddyline.runtime.figures.response import Times
 from eddyline.runtime.spark.output.sinks import Delivered
@@ -75,6 +76,8 @@ class StreamProgress:
     operator_units: dict[str, str] = field(default_factory=dict)
     #: query -> response times of its results in this run.
     responses: dict[str, Times] = field(default_factory=dict)
+    #: Response times of all queries of this run together.
+    histogram: SecondsHistogram = field(default_factory=SecondsHistogram)
     _future: FutureWatch = field(default_factory=FutureWatch)
 
     @property
@@ -138,6 +141,7 @@ class StreamProgress:
                     np.array([count for _, count in pairs], np.int64),
                 )
                 self.responses.setdefault(name, Times()).add(seconds_of + delay, counts)
+                self.histogram.add(seconds_of + delay, counts)
             for name, rows in note["bad"].items():
                 self.bad[name] = self.bad.get(name, 0) + rows
         if delivered.notes:
