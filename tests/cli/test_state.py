@@ -9,8 +9,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
-from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry
-from eddyline.runtime.spark.job.shard_report import write_standing
+from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry
+from eddyline.runtime.sharded.job.standing import write_standing
 
 
 def note(rows: int, waiting: int, frontier: int) -> dict[str, object]:

@@ -28,7 +28,7 @@ import pyarrow.parquet as parquet
 from eddyline import Session
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.job.ledger import Ledger
 from tests.fault.scenarios import ROOT, end_session
 from tests.fault.strike import Plan
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.job.ledger import Ledger
 from tests.fault.scenarios import Victim, until_done
 from tests.seeds import cases, first_seed, is_soak
 

@@ -13,14 +13,14 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.recovery.checkpoint_identity import claim
-from eddyline.runtime.spark.job import ledger
+from eddyline.runtime.sharded.job import ledger
 from eddyline.runtime.spark.shard import processor
 
 HOLDER = """
 import sys, time
 from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.recovery.checkpoint_identity import claim
-from eddyline.runtime.spark.job import ledger
+from eddyline.runtime.sharded.job import ledger
 from eddyline.runtime.spark.shard import processor
 held = claim(sys.argv[1], "embedded", 2)
 print("held", flush=True)

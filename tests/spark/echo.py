@@ -15,8 +15,8 @@ import pyarrow as pa
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.recovery.snapshot import Snapshot
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.shard.pipeline import ShardEngine
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.shard.pipeline import ShardEngine
 from eddyline.runtime.spark.shard.processor import ShardProcessor
 
 

@@ -16,7 +16,7 @@ from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
 from eddyline.plan.shards.shares import route_all
-from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.settings import Settings
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))

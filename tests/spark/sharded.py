@@ -22,14 +22,14 @@ from eddyline.language import bind_script
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.expressions.own_functions import register
 from eddyline.plan.shards.shares import route_all
-from eddyline.runtime.spark.ingest.packer import Packer
-from eddyline.runtime.spark.ingest.packet import from_blob, to_blob
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.job.ledger import tables_folder
-from eddyline.runtime.spark.job.static_table import keep
-from eddyline.runtime.spark.output.sinks import whole_results
-from eddyline.runtime.spark.shard.assembly import assemble
-from eddyline.runtime.spark.shard.pipeline import ShardPipeline
+from eddyline.runtime.sharded.ingest.packer import Packer
+from eddyline.runtime.sharded.ingest.packet import from_blob, to_blob
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.job.ledger import tables_folder
+from eddyline.runtime.sharded.job.static_table import keep
+from eddyline.runtime.sharded.output.delivery import whole_results
+from eddyline.runtime.sharded.shard.assembly import assemble
+from eddyline.runtime.sharded.shard.pipeline import ShardPipeline
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 

@@ -27,14 +27,14 @@ from eddyline.operators.expressions.own_functions import register
 from eddyline.plan.tree.migration import Migration
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
-from eddyline.runtime.spark.ingest.control import next_control, read_control, write_control
-from eddyline.runtime.spark.ingest.packer import Packer
-from eddyline.runtime.spark.job import roster
-from eddyline.runtime.spark.job.layout import PackedLayout
-from eddyline.runtime.spark.job.progress import StreamProgress
-from eddyline.runtime.spark.job.saying import say
-from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
+from eddyline.runtime.sharded.ingest.control import next_control, read_control, write_control
+from eddyline.runtime.sharded.ingest.packer import Packer
+from eddyline.runtime.sharded.job import roster
+from eddyline.runtime.sharded.job.layout import PackedLayout
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.saying import say
+from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
 from eddyline.runtime.spark.shard import processor
 from eddyline.settings import Settings
 from tests.oracle.intake import Values
@@ -88,7 +88,7 @@ class Driver:
         )
         self.delivery = BatchDelivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
         self.delivery.kept_dead = {}
-        self.roster = roster.SparkRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
+        self.roster = roster.ShardedRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
         self.roster.begin()
         self.layout = self.roster.layout
         self.packed = PackedLayout.of(self.layout)
@@ -161,7 +161,7 @@ class Simulated:
                     raise Crash
                 if chance < 2 * crashes / 3:
                     self._deliver_until_crash(outcome)
-                self.driver.delivery(outcome, self.batch)  # type: ignore[arg-type]
+                self.driver.delivery(outcome, self.batch)
                 if chance < crashes:
                     raise Crash
                 break
@@ -244,7 +244,7 @@ class Simulated:
             packets += [row for row in made if hasattr(row, "place")]
             parcels += [row for row in made if not hasattr(row, "place")]
             self.after.append({name: state.now for name, state in handle.states.items()})
-        return SimpleNamespace(collect=lambda: parcels)
+        return parcels
 
     # -- what came of it
 
@@ -269,7 +269,7 @@ def _log(checkpoint: str, log: str, batch: int) -> None:
         pass
 
 
-def move_some(known: roster.SparkRoster, random: Random) -> int:
+def move_some(known: roster.ShardedRoster, random: Random) -> int:
     """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many
     groups."""
     moved = 0

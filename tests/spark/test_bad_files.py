@@ -13,7 +13,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.spark.ingest.file_log import FileLog, take_warnings
+from eddyline.runtime.sharded.ingest.file_log import FileLog, take_warnings
 from eddyline.runtime.spark.job.failure import readable
 from eddyline.tuning import InputTuning
 from tests.spark.material import rows, stream, write_files

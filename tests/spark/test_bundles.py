@@ -6,8 +6,8 @@ from random import Random
 
 import pyarrow as pa
 
-from eddyline.runtime.spark.ingest.packet import from_blob
-from eddyline.runtime.spark.shard.bundles import BUNDLE_BYTES, Block, Bundles
+from eddyline.runtime.sharded.ingest.packet import from_blob
+from eddyline.runtime.sharded.storage.bundles import BUNDLE_BYTES, Block, Bundles
 
 
 def block(number: int, rows: int = 100) -> Block:

@@ -21,8 +21,9 @@ from eddyline import Session
 from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record
-from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.job import standing
+from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.state.sealed import sealed
 from tests.spark.material import write_files
 
@@ -271,13 +272,12 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(
     spark, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver's own writes; `tests/fault` fills a real disk."""
-    from eddyline.runtime.spark.job import shard_report
 
     def full(*args: object, **more: object) -> None:
         raise OSError(28, os.strerror(28), str(job / "state" / "x"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(shard_report, "write_sealed", full)
+        patched.setattr(standing, "write_sealed", full)
         with pytest.raises(StateProblem, match="cannot be written") as refused:
             run(spark, job)
     assert (

@@ -15,10 +15,10 @@ import pytest
 from eddyline.connectors.results.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
+from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
-from eddyline.runtime.spark.job.shard_report import committed_batch
 from tests.spark.material import SCHEMA, write_files
 
 pytestmark = pytest.mark.spark

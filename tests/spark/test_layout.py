@@ -12,11 +12,11 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.language import bind_script
 from eddyline.language.text.long_lists import LONG
-from eddyline.runtime.spark.ingest.control import forget_control, next_control, read_control, write_control
-from eddyline.runtime.spark.job.document import from_document, kinds_of, to_document
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, _open
-from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.job.static_table import kept
+from eddyline.runtime.sharded.ingest.control import forget_control, next_control, read_control, write_control
+from eddyline.runtime.sharded.job.document import from_document, kinds_of, to_document
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, _open
+from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.job.static_table import kept
 
 SCRIPT = """
 SET shards = 3;

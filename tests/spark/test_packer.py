@@ -13,9 +13,9 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Arrival
-from eddyline.runtime.spark.ingest.packer import Packer
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.shard.assembly import assemble
+from eddyline.runtime.sharded.ingest.packer import Packer
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.shard.assembly import assemble
 from tests.spark.material import equality, layout, query, rows, stream
 
 

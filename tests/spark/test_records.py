@@ -13,7 +13,7 @@ import pytest
 from eddyline.errors import Unsupported
 from eddyline.model.records.records import Records
 from eddyline.runtime.engine.records.kinds import ALLOWED
-from eddyline.runtime.spark.job.saying import say, say_now
+from eddyline.runtime.sharded.job.saying import say, say_now
 from eddyline.state.sealed import unsealed
 from tests.property.compare import plain_rows
 from tests.runtime.noted import NAME, struck

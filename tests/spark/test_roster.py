@@ -13,9 +13,9 @@ import pytest
 
 from eddyline.errors import CheckpointProblem, PlanProblem
 from eddyline.runtime.control.control_record import add_record, drop_record
-from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.ledger import CONTROL, NOTES, Ledger, LedgerEntry
-from eddyline.runtime.spark.job.roster import created_queries
+from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.job.ledger import CONTROL, NOTES, Ledger, LedgerEntry
+from eddyline.runtime.sharded.job.roster import created_queries
 from eddyline.runtime.spark.shard import processor
 from eddyline.state.sealed import sealed, unsealed
 from tests.spark.simulated import Simulated

@@ -11,8 +11,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.job.shard_report import committed_batch
-from eddyline.runtime.spark.shard.spool import spool_folder
+from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.storage.spool import spool_folder
 from tests.spark.material import write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.ingest.file_log import FileLog
-from eddyline.runtime.spark.ingest.packet import from_blob
+from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.packet import from_blob
+from eddyline.runtime.sharded.job.layout import PackedLayout
 from eddyline.runtime.spark.ingest.sources import PacketReader, Work
-from eddyline.runtime.spark.job.layout import PackedLayout
 from eddyline.settings import Settings
 from eddyline.tuning import InputTuning, Tuning
 from tests.spark.material import layout, query, stream, write_files

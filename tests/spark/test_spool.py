@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eddyline.runtime.spark.shard.spool import Spool, Stamp, hold, remove_dead, spool_folder
+from eddyline.runtime.sharded.storage.spool import Spool, Stamp, hold, remove_dead, spool_folder
 
 BLOB = bytes(range(256)) * 40
 
@@ -124,7 +124,7 @@ def test_folders_of_dead_jobs_go_and_those_of_living_ones_stay(tmp_path: Path) -
     """A real process holds one of them, and is killed."""
     program = """
 import time
-from eddyline.runtime.spark.shard.spool import Spool, Stamp, hold, remove_dead, spool_folder
+from eddyline.runtime.sharded.storage.spool import Spool, Stamp, hold, remove_dead, spool_folder
 Spool(spool_folder("other") + "/0").save("x", Stamp.of(b"abc", "t"), b"abc")
 print("held", flush=True)
 time.sleep(600)

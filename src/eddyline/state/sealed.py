@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from eddyline.errors import CheckpointProblem, StateProblem
@@ -87,3 +89,12 @@ def not_writable(folder: str, problem: OSError) -> StateProblem:
         detail=f"{named}{problem.strerror}",
         hint="check space and permissions; then the same command continues from the last checkpoint",
     )
+
+
+@contextmanager
+def kept_in(checkpoint: str) -> Iterator[None]:
+    """Around code of the driver that writes to the checkpoint."""
+    try:
+        yield
+    except OSError as problem:
+        raise not_writable(checkpoint, problem) from problem

@@ -18,7 +18,7 @@ from eddyline.cli.progress import moment
 from eddyline.errors import UserError
 from eddyline.runtime.embedded.checkpoint import embedded_state
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState
-from eddyline.runtime.spark.job.shard_report import spark_state
+from eddyline.runtime.sharded.job.standing import spark_state
 
 #: Letters. A longer list of queries is shown as their number.
 _NAMES = 60

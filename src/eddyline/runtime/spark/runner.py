@@ -49,22 +49,22 @@ from eddyline.runtime.front.own_functions import codes
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
 from eddyline.runtime.reporting.reporter import Reporter
+from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.saying import say, say_now
+from eddyline.runtime.sharded.job.shipped import Shipped
+from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.output.delivery import Delivered
+from eddyline.runtime.sharded.storage.spool import spool_folder
 from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.failure import kept_in
 from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
 from eddyline.runtime.spark.job.guest import check_session, check_workers
-from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
-from eddyline.runtime.spark.job.progress import StreamProgress
-from eddyline.runtime.spark.job.saying import say, say_now
-from eddyline.runtime.spark.job.shard_report import committed_batch
-from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.watched import WatchedSparkDriver
 from eddyline.runtime.spark.job.wholeness import check_whole
-from eddyline.runtime.spark.output.sinks import Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
-from eddyline.runtime.spark.shard.spool import spool_folder
+from eddyline.state.sealed import kept_in
 
 
 class SparkRunner:

@@ -23,10 +23,10 @@ from eddyline.connectors.future_rows import limit_at, within
 from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import from_arrow
 from eddyline.model.schema import Column, Schema
-from eddyline.runtime.spark.ingest.packet import PACKET, spark_schema
-from eddyline.runtime.spark.ingest.sources import packer_of
+from eddyline.runtime.sharded.ingest.packet import PACKET
+from eddyline.runtime.sharded.job.layout import PackedLayout
+from eddyline.runtime.spark.ingest.sources import packer_of, spark_schema
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import PackedLayout
 
 #: The column with the wall clock when the batch was planned; no stream declares it.
 _PLANNED = "_planned"

@@ -26,22 +26,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from eddyline.connectors.files.listing import DataFile
 from eddyline.errors import CheckpointProblem
 from eddyline.model.clock import WALL
-from eddyline.runtime.spark.ingest.control import asked_to_stop, forget_control, next_control, read_control
-from eddyline.runtime.spark.ingest.file_log import FileLog
-from eddyline.runtime.spark.ingest.packet import PACKET, PIECE_ROWS, spark_schema
+from eddyline.runtime.sharded.ingest.control import asked_to_stop, forget_control, next_control, read_control
+from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.packet import PACKET, PIECE_ROWS
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, parsing_folder
+from eddyline.runtime.sharded.job.shipped import Shipped
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, batch_id, parsing_folder
-from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.state.sealed import RESTORE
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.ingest.packer import Packer
+    from eddyline.runtime.sharded.ingest.packer import Packer
 
 #: A task costs tens of milliseconds before it reads: a second one must have something to read.
 _TASK_BYTES = 1 << 20
@@ -50,6 +52,14 @@ _TASK_BYTES = 1 << 20
 _CONTROL_BATCHES = 2
 #: Pieces of one file are numbered below this.
 PIECES_PER_FILE = 1 << 24
+
+_SPARK = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+}
 
 
 @dataclass
@@ -244,7 +254,7 @@ _PACKERS: dict[str, Packer] = {}
 def packer_of(packed: PackedLayout) -> Packer:
     """This worker's packer for the layout of the batch at hand: compiling keys costs, and tasks are many."""
     # Not at the top: the process that plans batches packs nothing, and expressions take a second to load.
-    from eddyline.runtime.spark.ingest.packer import Packer
+    from eddyline.runtime.sharded.ingest.packer import Packer
 
     packed = packed.at(batch_id())
     if packed.digest not in _PACKERS:
@@ -289,3 +299,14 @@ def _pieces(
         if chunk.bad is not None:
             bad.append(chunk.bad)
     yield piece(last)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return StructType([StructField(field.name, _SPARK[field.type], True) for field in schema])
+
+
+def batch_id() -> int:
+    """The micro-batch that this task works for; -1 outside of one."""
+    context = TaskContext.get()
+    found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    return int(found) if found is not None else -1

@@ -41,25 +41,28 @@ from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
-from eddyline.runtime.spark.ingest.file_log import take_warnings
+from eddyline.runtime.sharded.ingest.control import ask_to_stop, forget_stop, write_control
+from eddyline.runtime.sharded.ingest.file_log import take_warnings
+from eddyline.runtime.sharded.ingest.idle import IdleWatch
+from eddyline.runtime.sharded.ingest.packet import CARRIED, PARCEL
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
+from eddyline.runtime.sharded.job.ledger import JOB
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.requests import PendingAnswer
+from eddyline.runtime.sharded.job.roster import ShardedRoster
+from eddyline.runtime.sharded.job.shipped import Shipped
+from eddyline.runtime.sharded.job.standing import committed_batch, write_standing
+from eddyline.runtime.sharded.job.ticker import Ticker
+from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
+from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.spark.ingest.frames import packed_frame
-from eddyline.runtime.spark.ingest.idle import IdleWatch
-from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL, spark_schema
-from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
-from eddyline.runtime.spark.job.failure import is_lost, kept_in, readable
+from eddyline.runtime.spark.ingest.sources import PacketSource, source_with, spark_schema
+from eddyline.runtime.spark.job.failure import is_lost, readable
 from eddyline.runtime.spark.job.guest import job_settings
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
-from eddyline.runtime.spark.job.ledger import JOB
-from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
-from eddyline.runtime.spark.job.requests import PendingAnswer
-from eddyline.runtime.spark.job.roster import SparkRoster
-from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
-from eddyline.runtime.spark.job.shipped import Shipped
-from eddyline.runtime.spark.job.ticker import Ticker
-from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
+from eddyline.runtime.spark.job.stages import StageTimes
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.runtime.spark.shard.processor import ShardProcessor
+from eddyline.state.sealed import kept_in
 
 #: Seconds between two checks of the running query.
 _LOOK_SECONDS = 0.2
@@ -112,7 +115,7 @@ class SparkDriver:
         self.ticker = Ticker()
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
-        self.roster: SparkRoster | None = None
+        self.roster: ShardedRoster | None = None
         #: Writes the job's report; None: the job has none.
         self.reporter: Reporter | None = None
         #: Functions of one's own, which tasks get along with the layout.
@@ -142,7 +145,7 @@ class SparkDriver:
             own: Further sinks: by query, or a function that is asked for each, also for those that come later.
         """
         given: SessionSinks = own if callable(own) else lambda name, _: (own or {}).get(name, ())
-        self.roster = SparkRoster(self.layout, catalog, self.delivery, given)
+        self.roster = ShardedRoster(self.layout, catalog, self.delivery, given)
 
     def be_watched(self, reporter: Reporter) -> None:
         """Write reports with the batches, and while none comes."""
@@ -405,10 +408,13 @@ class SparkDriver:
                 schema = spark_schema(PARCEL if step == self.layout.steps - 1 else CARRIED)
                 processor = self._processor(packed, step, self.layout.steps)
                 source = source.groupBy("shard").transformWithState(processor, schema, "Append", "None")
-        writer = source.writeStream.foreachBatch(self.delivery).option(
+        writer = source.writeStream.foreachBatch(self._deliver).option(
             "checkpointLocation", f"file://{self.layout.checkpoint}"
         )
         return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        self.delivery((Parcel(*row) for row in frame.collect()), batch)
 
     def _failed(self, problem: BaseException) -> EddylineError:
         """What ended the job; its last report says it too."""

@@ -23,13 +23,13 @@ from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.figures.figures import merged_further, nodes_of
 from eddyline.runtime.figures.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.figures.response import Times
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.job.ledger import Ledger
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.job.ledger import Ledger
-from eddyline.runtime.spark.job.progress import StreamProgress
 from eddyline.runtime.spark.job.session import shard_labels
-from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.shard.pipeline import model_pipeline
 from eddyline.settings import Settings
 
 

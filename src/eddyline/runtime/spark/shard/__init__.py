@@ -1,1 +1,1 @@
-"""The engine of one shard between two micro-batches."""
+"""Shards in Spark's Python workers."""

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import Row
 
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL
-from eddyline.runtime.spark.job.layout import PackedLayout
+from eddyline.runtime.sharded.ingest.packet import CARRIED, PARCEL
+from eddyline.runtime.sharded.job.layout import PackedLayout
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.ingest.packer import Packer
+    from eddyline.runtime.sharded.ingest.packer import Packer
 
 _carried = Row(*CARRIED.names)
 _parcel = Row(*PARCEL.names)
@@ -60,7 +60,7 @@ def onwards(row: Any, label: int) -> Row:
 
 def parcel_of(row: Any) -> Row:
     """A parcel as it leaves the last step."""
-    return _parcel(row.kind, row.name, row.stream, row.rows, row.path, row.blob) if hasattr(row, "place") else row
+    return _parcel(row.kind, row.name, row.stream if hasattr(row, "place") else row.shard, row.rows, row.path, row.blob)
 
 
 def handed_packets(packed: PackedLayout, shard: int, outcome: Outcome) -> Iterator[Row]:
@@ -76,6 +76,6 @@ def _row(values: Mapping[str, object]) -> Row:
 @lru_cache(maxsize=4)
 def _packer(packed: PackedLayout) -> Packer:
     # Not at the top: the processes in which Spark plans load this too, and pack nothing.
-    from eddyline.runtime.spark.ingest.packer import Packer
+    from eddyline.runtime.sharded.ingest.packer import Packer
 
     return Packer(packed.open())

@@ -30,18 +30,19 @@ from pyspark.sql.types import BinaryType, Row, StringType, StructField, StructTy
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.recovery.checkpoint_identity import of_another_format
-from eddyline.runtime.spark.ingest.packet import from_blob
+from eddyline.runtime.sharded.ingest.packet import from_blob
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
+from eddyline.runtime.sharded.output.parcels import Shelf, note, parcels
+from eddyline.runtime.sharded.shard.assembly import Assembled, assemble
+from eddyline.runtime.sharded.storage.bundles import Bundles
+from eddyline.runtime.sharded.storage.spool import Spool, Stamp
+from eddyline.runtime.spark.ingest.sources import batch_id
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, batch_id
-from eddyline.runtime.spark.output.parcels import Shelf, note, parcels
-from eddyline.runtime.spark.shard.assembly import Assembled, assemble
-from eddyline.runtime.spark.shard.bundles import Bundles
 from eddyline.runtime.spark.shard.carrying import divided, handed_packets, onwards, parcel_of
-from eddyline.runtime.spark.shard.spool import Spool, Stamp
 from eddyline.state.sealed import RESTORE, sealed, unsealed
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.shard.pipeline import ShardEngine
+    from eddyline.runtime.sharded.shard.pipeline import ShardEngine
 
 #: Version of the state's form; another one is refused.
 FORMAT = 6
@@ -75,7 +76,7 @@ class ShardProcessor(StatefulProcessor):
         shard = layout.labels.index(key[0])
         if self.steps == 1:
             with reported(f"shard {shard} of {layout.shards}"):
-                yield from self._epoch(layout, shard, batch, list(rows))
+                yield from map(parcel_of, self._epoch(layout, shard, batch, list(rows)))
             return
         packets, others = divided(rows, shard // layout.width == self.step)
         with reported(f"shard {shard} of {layout.shards}"):
@@ -97,7 +98,7 @@ class ShardProcessor(StatefulProcessor):
         folder."""
         # Not at the top: the processes in which Spark plans load processors too, and the engine takes a second that
         # they have no use for.
-        from eddyline.runtime.spark.shard.pipeline import ShardPipeline
+        from eddyline.runtime.sharded.shard.pipeline import ShardPipeline
 
         return ShardPipeline.open(layout, header, load)
 

@@ -1,9 +1,9 @@
-"""Spark's progress events and the shards' notes, summed up: what reports of the job are made of (`figures.py`).
+"""The shards' notes, summed up: what reports of the job are made of.
 
 Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the
          run.
 State    The last note of each shard, sums over batches, and the newest 1,000 batches one by one.
-Limits   Numbers of a batch that Spark repeats are counted once: by batch id.
+Limits   Numbers of a batch that runs again are counted once: by batch id.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,23 +20,12 @@ import numpy as np
 from eddyline.connectors.future_rows import FutureWatch
 from eddyline.model.clock import WALL
 from eddyline.model.schema import Stream
-from eddyline.runtime.figures.epoch_times import NEWEST, EpochTimes
+from eddyline.runtime.figures.epoch_times import NEWEST
 from eddyline.runtime.figures.report import query_operator
 from eddyline.runtime.figures.response import Times
-from eddyline.runtime.spark.output.sinks import Delivered
+from eddyline.runtime.sharded.output.delivery import Delivered
 
 log = logging.getLogger("eddyline.results")
-
-#: Spark's names of the stages of a micro-batch, in order, and what they do.
-STAGES = {
-    "latestOffset": "ask the sources what is new",
-    "walCommit": "write the batch's offsets",
-    "queryPlanning": "plan the batch",
-    "getBatch": "hand the sources their ranges",
-    "addBatch": "read, pack, shuffle, step, write results",
-    "commitOffsets": "write that the batch is done",
-    "triggerExecution": "all of it",
-}
 
 
 @dataclass
@@ -174,32 +163,3 @@ class StreamProgress:
 def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
     for name, value in more.items():
         total[name] = total.get(name, 0) + value
-
-
-class StageTimes:
-    """Spark's seconds per stage: of the newest micro-batches one by one, of all of them in sum."""
-
-    def __init__(self) -> None:
-        self.stages = {stage: EpochTimes() for stage in STAGES}
-        #: The run whose events were taken last, and its last batch.
-        self._last = ("", -1)
-
-    @property
-    def whole(self) -> EpochTimes:
-        return self.stages["triggerExecution"]
-
-    def take(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Count the events of batches that are new; a trigger without a batch has an event too."""
-        for event in events:
-            if "addBatch" in event["durationMs"] and not self.knows(event):
-                self._last = (event["runId"], event["batchId"])
-                for stage, times in self.stages.items():
-                    times.add(event["durationMs"].get(stage, 0) / 1000)
-
-    def knows(self, event: Mapping[str, Any]) -> bool:
-        """Whether the batch of an event, and so every one before it, has been counted."""
-        run, last = self._last
-        return bool(event["runId"] == run and event["batchId"] <= last)
-
-    def newest(self) -> dict[str, list[float]]:
-        return {stage: list(times.newest) for stage, times in self.stages.items()}

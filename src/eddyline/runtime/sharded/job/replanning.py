@@ -22,7 +22,7 @@ from eddyline.plan.tree.statistics import GroupStatistics
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.figures.epoch_times import NEWEST
 from eddyline.runtime.planning.planner import running_orders
-from eddyline.runtime.spark.output.sinks import Delivered
+from eddyline.runtime.sharded.output.delivery import Delivered
 
 log = logging.getLogger("eddyline.planner")
 

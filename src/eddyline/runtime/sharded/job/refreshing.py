@@ -22,15 +22,15 @@ from eddyline.connectors.guarded.parsing_marks import shared_marks
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Table
 from eddyline.runtime.driving.table_refreshing import TableRefreshing
-from eddyline.runtime.spark.job.layout import parsing_folder
-from eddyline.runtime.spark.job.ledger import tables_folder
-from eddyline.runtime.spark.job.static_table import StaticTable, content_of, digest_of, files_of, keep
+from eddyline.runtime.sharded.job.layout import parsing_folder
+from eddyline.runtime.sharded.job.ledger import tables_folder
+from eddyline.runtime.sharded.job.static_table import StaticTable, content_of, digest_of, files_of, keep
 
 #: After this number of batches every shard has read a record.
 _BATCHES = 2
 
 
-class SparkRefreshing:
+class ShardedRefreshing:
     def __init__(
         self, tables: tuple[StaticTable, ...], checkpoint: str, resumed: bool, clock: Clock | None = None
     ) -> None:

@@ -12,19 +12,30 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.types import Row
 
 from eddyline.runtime.engine.epoch import Outcome, results_of
-from eddyline.runtime.spark.ingest.packet import PARCEL, from_blob, to_blob
-from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.sharded.ingest.packet import from_blob, to_blob
+from eddyline.runtime.sharded.job.layout import JobLayout
 
 #: Larger than this and a table is staged.
 STAGED_BYTES = 1 << 18
 
-_parcel = Row(*PARCEL.names)
+
+class Parcel(NamedTuple):
+    """A table or a note on its way to the driver."""
+
+    #: result | answer | dead | note
+    kind: str
+    #: Query, token and template, or stream.
+    name: str
+    shard: int
+    rows: int
+    #: An Arrow IPC file, where the rows are too many to travel.
+    path: str | None
+    blob: bytes | None
 
 
 class Shelf:
@@ -47,15 +58,15 @@ class Shelf:
                 self._files[query][1].write_table(table)
                 self._rows[query] = self._rows.get(query, 0) + table.num_rows
 
-    def sent(self, outcome: Outcome) -> Iterator[Row]:
+    def sent(self, outcome: Outcome) -> Iterator[Parcel]:
         """All results of queries of which some have been staged; they are no longer in the outcome."""
         self.take(Outcome({query: outcome.results.pop(query, []) for query in self._files}))
         for query, (path, writer) in self._files.items():
             writer.close()
-            yield _parcel("result", query, self._shard, self._rows[query], path, None)
+            yield Parcel("result", query, self._shard, self._rows[query], path, None)
 
 
-def parcels(layout: JobLayout, shard: int, batch: int, outcome: Outcome, shelf: Shelf) -> Iterator[Row]:
+def parcels(layout: JobLayout, shard: int, batch: int, outcome: Outcome, shelf: Shelf) -> Iterator[Parcel]:
     """The tables of one epoch, those on the shelf among them."""
     yield from shelf.sent(outcome)
     for query, tables in outcome.results.items():
@@ -69,19 +80,19 @@ def parcels(layout: JobLayout, shard: int, batch: int, outcome: Outcome, shelf: 
             yield from _sent(layout, "dead", stream, shard, batch, [table])
 
 
-def note(shard: int, facts: dict[str, Any]) -> Row:
-    return _parcel("note", "", shard, 0, None, json.dumps(facts).encode())
+def note(shard: int, facts: dict[str, Any]) -> Parcel:
+    return Parcel("note", "", shard, 0, None, json.dumps(facts).encode())
 
 
-def _sent(layout: JobLayout, kind: str, name: str, shard: int, batch: int, tables: list[pa.Table]) -> Iterator[Row]:
+def _sent(layout: JobLayout, kind: str, name: str, shard: int, batch: int, tables: list[pa.Table]) -> Iterator[Parcel]:
     tables = [t for t in tables if t.num_rows]
     if not tables:
         return
     whole = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
     if whole.nbytes > STAGED_BYTES:
-        yield _parcel(kind, name, shard, whole.num_rows, _staged(layout.staging, batch, shard, whole), None)
+        yield Parcel(kind, name, shard, whole.num_rows, _staged(layout.staging, batch, shard, whole), None)
     else:
-        yield _parcel(kind, name, shard, whole.num_rows, None, to_blob(whole))
+        yield Parcel(kind, name, shard, whole.num_rows, None, to_blob(whole))
 
 
 def _staged(staging: str, batch: int, shard: int, table: pa.Table) -> str:

@@ -32,8 +32,8 @@ from eddyline.plan.shards.routing import Record, RoutingTable
 from eddyline.runtime.recovery.catalog_text import created_by, statement_text
 from eddyline.runtime.recovery.checkpoint_identity import of_another_format
 from eddyline.runtime.recovery.stream_identity import check_identities, identity
-from eddyline.runtime.spark.job.document import from_document, to_document
-from eddyline.runtime.spark.job.static_table import StaticTable, forget, keep, kept
+from eddyline.runtime.sharded.job.document import from_document, to_document
+from eddyline.runtime.sharded.job.static_table import StaticTable, forget, keep, kept
 from eddyline.state.sealed import RESTORE, damaged, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 

@@ -24,9 +24,9 @@ from eddyline.model.schema import Stream
 from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import Rows
 from eddyline.plan.shards.routing import RoutingTable
-from eddyline.runtime.spark.job.document import from_document, to_document
-from eddyline.runtime.spark.job.shipped import Shipped
-from eddyline.runtime.spark.job.static_table import StaticTable, digest_of
+from eddyline.runtime.sharded.job.document import from_document, to_document
+from eddyline.runtime.sharded.job.shipped import Shipped
+from eddyline.runtime.sharded.job.static_table import StaticTable, digest_of
 from eddyline.settings import Settings
 from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, remove_others, write_whole
@@ -211,12 +211,3 @@ def with_absolute_paths(streams: Iterable[Stream]) -> tuple[Stream, ...]:
 def parsing_folder(checkpoint: str) -> str:
     """Where processes note what they are parsing."""
     return os.path.join(checkpoint, "eddyline", "parsing")
-
-
-def batch_id() -> int:
-    """The micro-batch that this task works for; -1 outside of one."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    found = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    return int(found) if found is not None else -1

@@ -1,6 +1,6 @@
-"""Parcels of a micro-batch to results: one action, one order, once per batch id.
+"""Parcels of a batch to results: one order, once per batch.
 
-Answer   `BatchDelivery` collects the batch's parcels in a single Spark action. It merges the shards' pieces of each
+Answer   `BatchDelivery` merges the shards' pieces of each
          query in the total order of newest rows, and parts of groups to whole ones. The query's sinks get them under
          the batch id. A batch that runs again after a failure leaves one copy. Before its first batch a run removes
          what the sinks have of that batch and later ones. Rows of committed batches that are in no file wait in the
@@ -18,13 +18,12 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.outbox import Outbox
@@ -37,10 +36,10 @@ from eddyline.runtime.driving.query_sinks import QuerySinks
 from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.unit import Merging
-from eddyline.runtime.spark.job.failure import kept_in
-from eddyline.runtime.spark.job.shard_report import committed_batch, note_pending, read_pending
-from eddyline.runtime.spark.output.parcels import opened, staged_folder
+from eddyline.runtime.sharded.job.standing import committed_batch, note_pending, read_pending
+from eddyline.runtime.sharded.output.parcels import Parcel, opened, staged_folder
 from eddyline.settings import Settings
+from eddyline.state.sealed import kept_in
 
 #: Checkpoint -> the newest delivery of this process.
 _LATEST: WeakValueDictionary[str, BatchDelivery] = WeakValueDictionary()
@@ -66,7 +65,7 @@ class Delivered:
 
 
 class BatchDelivery(QuerySinks):
-    """What `foreachBatch` calls."""
+    """What a conductor calls with the parcels of a batch."""
 
     def __init__(
         self,
@@ -117,25 +116,25 @@ class BatchDelivery(QuerySinks):
         """Whether the calling thread is the one that delivers a batch."""
         return self._thread == threading.get_ident()
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
+    def __call__(self, parcels: Iterable[Parcel], batch: int) -> None:
         self._thread = threading.get_ident()
         try:
             with self._lock:
                 self._is_at_rest = False
-                self._deliver(frame, batch)
+                self._deliver(parcels, batch)
                 self._is_at_rest = True
         finally:
             self._thread = None
 
-    def _deliver(self, frame: DataFrame, batch: int) -> None:
+    def _deliver(self, parcels: Iterable[Parcel], batch: int) -> None:
         pieces: dict[tuple[str, str], list[tuple[int, pa.Table]]] = {}
         delivered = Delivered(batch, results={name: 0 for name in self.schemas if name == results_of(name)})
-        for row in frame.collect():
-            if row["kind"] == "note":
-                delivered.notes[row["shard"]] = json.loads(bytes(row["blob"]))
+        for parcel in parcels:
+            if parcel.kind == "note":
+                delivered.notes[parcel.shard] = json.loads(bytes(parcel.blob or b""))
             else:
-                pieces.setdefault((row["kind"], row["name"]), []).append(
-                    (row["shard"], opened(row["path"], row["blob"]))
+                pieces.setdefault((parcel.kind, parcel.name), []).append(
+                    (parcel.shard, opened(parcel.path, parcel.blob))
                 )
         try:
             self._begin(batch - 1)

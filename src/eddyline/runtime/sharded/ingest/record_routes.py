@@ -18,7 +18,7 @@ from eddyline.model.expressions.expression import Expression, columns_of
 from eddyline.model.records.records import Records
 from eddyline.plan.shards.routing import Route
 from eddyline.runtime.engine.records.kinds import kinds, with_home
-from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.sharded.job.layout import JobLayout
 
 #: The 64-bit values of a key expression over rows.
 KeysOf = Callable[[pa.Table, Expression], np.ndarray]

@@ -32,19 +32,19 @@ from eddyline.runtime.control.control_record import Record
 from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.driving.record_taking import RecordTaking
 from eddyline.runtime.recovery.catalog_text import punctuation_text, sink_text, written_catalog
-from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
-from eddyline.runtime.spark.job.ledger import CONTROL, Ledger, LedgerEntry, statements_of
-from eddyline.runtime.spark.job.refreshing import SparkRefreshing
-from eddyline.runtime.spark.job.replanning import Replanning
-from eddyline.runtime.spark.job.requests import SparkRequests
-from eddyline.runtime.spark.job.settle import laid_out, promised_at
-from eddyline.runtime.spark.job.shard_report import committed_batch, planned_batch
-from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
-from eddyline.runtime.spark.shard.pipeline import LayoutRoutes, model_pipeline
+from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
+from eddyline.runtime.sharded.job.ledger import CONTROL, Ledger, LedgerEntry, statements_of
+from eddyline.runtime.sharded.job.refreshing import ShardedRefreshing
+from eddyline.runtime.sharded.job.replanning import Replanning
+from eddyline.runtime.sharded.job.requests import ShardedRequests
+from eddyline.runtime.sharded.job.settle import laid_out, promised_at
+from eddyline.runtime.sharded.job.standing import committed_batch, planned_batch
+from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
+from eddyline.runtime.sharded.shard.pipeline import LayoutRoutes, model_pipeline
 
 
-class SparkRoster:
+class ShardedRoster:
     def __init__(self, layout: JobLayout, catalog: Catalog, delivery: BatchDelivery, own: SessionSinks):
         self.layout = layout
         self.ledger = Ledger.read(layout.checkpoint)
@@ -54,8 +54,8 @@ class SparkRoster:
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
-        self.requests = SparkRequests(self.control.folder)
-        self.refreshing = SparkRefreshing(layout.tables, layout.checkpoint, committed_batch(layout.checkpoint) >= 0)
+        self.requests = ShardedRequests(self.control.folder)
+        self.refreshing = ShardedRefreshing(layout.tables, layout.checkpoint, committed_batch(layout.checkpoint) >= 0)
         self.job = self._job(catalog)
         self.control.write_catalog(written_catalog(Job(layout.settings, catalog)))
         for name in self.ledger.routed:

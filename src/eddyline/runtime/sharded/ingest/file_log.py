@@ -23,7 +23,7 @@ from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.taken import TakenNames
 from eddyline.connectors.files.watch import FileWatch, change_text, seen
 from eddyline.model.schema import Stream
-from eddyline.runtime.spark.job.layout import parsing_folder
+from eddyline.runtime.sharded.job.layout import parsing_folder
 from eddyline.state.sealed import damaged, sealed, unreadable, unsealed, write_sealed
 from eddyline.state.whole_file import append_line, make_folder, write_whole
 from eddyline.tuning import InputTuning

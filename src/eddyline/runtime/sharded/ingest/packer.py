@@ -21,7 +21,7 @@ from eddyline.operators.expressions.evaluate import Issues, compile_expression
 from eddyline.operators.stream.keys import keys_of
 from eddyline.plan.shards.routing import HOME_BIT, Route
 from eddyline.runtime.engine.records.kinds import Splitting, heartbeats_among
-from eddyline.runtime.spark.ingest.packet import (
+from eddyline.runtime.sharded.ingest.packet import (
     CONTROL,
     NUMBER_COLUMN,
     PACKET,
@@ -31,8 +31,8 @@ from eddyline.runtime.spark.ingest.packet import (
     records_blob,
     to_blob,
 )
-from eddyline.runtime.spark.ingest.record_routes import records_of_shards
-from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.sharded.ingest.record_routes import records_of_shards
+from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.state.columns import validity
 
 

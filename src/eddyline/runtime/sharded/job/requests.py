@@ -26,7 +26,7 @@ from eddyline.runtime.control.answers import AnswerFolder
 from eddyline.runtime.driving.job_requests import JobRequests, WaitingRequests, as_refusal
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.requests import merged_answers
-from eddyline.runtime.spark.output.sinks import Delivered
+from eddyline.runtime.sharded.output.delivery import Delivered
 
 Answer = list[pa.Table] | EddylineError
 
@@ -66,7 +66,7 @@ class _Waiting(WaitingRequests):
     give: Callable[[Answer], None]
 
 
-class SparkRequests(JobRequests[_Waiting]):
+class ShardedRequests(JobRequests[_Waiting]):
     def __init__(self, control: str) -> None:
         super().__init__(AnswerFolder(control))
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from eddyline.runtime.spark.ingest.packet import to_blob
-from eddyline.runtime.spark.shard.spool import Stamp
+from eddyline.runtime.sharded.ingest.packet import to_blob
+from eddyline.runtime.sharded.storage.spool import Stamp
 
 #: Larger values run slower through Spark's state interface, and very large ones break a small heap.
 BUNDLE_BYTES = 4 << 20

@@ -53,10 +53,10 @@ from eddyline.runtime.figures.memory import without_collection
 from eddyline.runtime.figures.response import Responses
 from eddyline.runtime.planning.planner import running_orders
 from eddyline.runtime.recovery.snapshot import Snapshot, restore, saved_queries, take_snapshot
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.job.ledger import tables_folder
-from eddyline.runtime.spark.job.static_table import version_of
-from eddyline.runtime.spark.shard.asked import ShardAsked
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.job.ledger import tables_folder
+from eddyline.runtime.sharded.job.static_table import version_of
+from eddyline.runtime.sharded.shard.asked import ShardAsked
 from eddyline.state.columns import Ints
 
 Load = Callable[[str], pa.Table]

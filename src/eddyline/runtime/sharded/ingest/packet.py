@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from eddyline.model.records.records import Records
 
@@ -65,15 +64,6 @@ PARCEL = pa.schema(
 #: of their shard as `stream`; `shard` is a label of the next step.
 CARRIED = pa.schema([*PACKET, ("kind", pa.string()), ("name", pa.string()), ("path", pa.string())])
 
-_SPARK = {
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.bool_(): BooleanType(),
-    pa.string(): StringType(),
-    pa.binary(): BinaryType(),
-}
-
-
 #: Bits of the place of a packet with derived rows: the maker, the shard that made them, the piece.
 _SHARD_BITS, _PIECE_BITS = 20, 24
 
@@ -98,10 +88,6 @@ def records_blob(batches: Sequence[Records]) -> bytes | None:
 
 def records_from(blob: bytes | memoryview) -> list[Records]:
     return [Records.from_table(from_blob(batch.as_buffer())) for batch in from_blob(blob).column("batch")]
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    return StructType([StructField(field.name, _SPARK[field.type], True) for field in schema])
 
 
 def to_blob(table: pa.Table | pa.RecordBatch) -> bytes:

@@ -24,10 +24,10 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
 from eddyline.plan.shards.routing import RoutingTable
 from eddyline.plan.shards.shares import books_of, declared_rates, route_all
-from eddyline.runtime.spark.job.layout import JobLayout, parsing_folder, with_absolute_paths
-from eddyline.runtime.spark.job.ledger import Ledger
-from eddyline.runtime.spark.job.shard_report import committed_batch
-from eddyline.runtime.spark.shard.spool import spool_folder
+from eddyline.runtime.sharded.job.layout import JobLayout, parsing_folder, with_absolute_paths
+from eddyline.runtime.sharded.job.ledger import Ledger
+from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.storage.spool import spool_folder
 from eddyline.settings import Settings
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from eddyline.model.clock import Clock, WallClock
 from eddyline.model.schema import Stream
-from eddyline.runtime.spark.ingest.control import write_control
+from eddyline.runtime.sharded.ingest.control import write_control
 
 
 class IdleWatch:

@@ -14,9 +14,9 @@ from eddyline.errors import Unsupported
 from eddyline.model.records.herald import speaks_of_rows
 from eddyline.model.records.records import Records
 from eddyline.runtime.engine.records.kinds import is_concerned
-from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.job.ledger import Ledger
 
 
 def say(checkpoint: str, records: Sequence[Records]) -> None:

@@ -21,7 +21,7 @@ from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Arrival, Epoch
 from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.records.kinds import heartbeats_among, with_home
-from eddyline.runtime.spark.ingest.packet import (
+from eddyline.runtime.sharded.ingest.packet import (
     CONTROL,
     NUMBER_COLUMN,
     ROUTES_COLUMN,
@@ -29,7 +29,7 @@ from eddyline.runtime.spark.ingest.packet import (
     maker_of,
     records_from,
 )
-from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.sharded.job.layout import JobLayout
 
 
 @dataclass

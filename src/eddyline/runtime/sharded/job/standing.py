@@ -1,6 +1,6 @@
 """What each shard holds, left beside the checkpoint for other processes.
 
-Answer   The driver writes one small file per batch before Spark commits it; `shard_report` reads the one of the last
+Answer   The driver writes one small file per batch before Spark commits it; `read_standing` reads the one of the last
          committed batch. So it is true after a crash too: a batch that was not committed has not happened.
          It also names the results of committed batches that are in no file yet, so that a start notices when they are
          missing.
@@ -18,7 +18,7 @@ from typing import Any
 
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
-from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry
+from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry
 from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
