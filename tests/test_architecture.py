@@ -13,7 +13,7 @@ from pathlib import Path
 
 from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.sharded.job import ledger
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.storage import heads
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
@@ -53,7 +53,7 @@ def test_no_room_is_crowded() -> None:
 def test_the_page_on_checkpoints_has_the_versions() -> None:
     page = (ROOT / "docs/checkpoint-format.md").read_text()
     said = dict(re.findall(r"^\| `([\w/]+\.py)` \| .* \| (\d+) \|$", page, re.M))
-    versions = {"runtime/recovery/snapshot.py": snapshot.FORMAT, "runtime/spark/shard/processor.py": processor.FORMAT}
+    versions = {"runtime/recovery/snapshot.py": snapshot.FORMAT, "runtime/sharded/storage/heads.py": heads.FORMAT}
     assert said == {
         name: str(number) for name, number in (versions | {"runtime/sharded/job/ledger.py": ledger.FORMAT}).items()
     }

@@ -166,7 +166,10 @@ FEATURES = {
             ),
         },
     ),
-    "Spark": Feature(("runtime/spark",), {"cli/running/state.py": ("from eddyline.runtime.spark.", "spark_state,")}),
+    "Spark": Feature(
+        ("runtime/spark", "runtime/sharded"),
+        {"cli/running/state.py": ("from eddyline.runtime.sharded.", "spark_state,")},
+    ),
 }
 
 

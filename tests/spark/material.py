@@ -69,13 +69,12 @@ def layout(
     checkpoint: Path,
     settings: Settings | None = None,
 ) -> JobLayout:
-    """A layout without a session: labels are the shards' numbers."""
+    """A layout of one step."""
     return JobLayout(
         streams=tuple(streams),
         queries=tuple(queries),
         routing=route_all(queries, [s.name for s in streams], {}, shards),
-        labels=tuple(range(shards)),
+        width=shards,
         checkpoint=str(checkpoint),
-        spool=str(checkpoint / "spool"),
         settings=settings or Settings(),
     )

@@ -1,4 +1,4 @@
-"""Blocks in few values: found again byte for byte, removed when dead, written again when mostly dead."""
+"""Blocks in few objects: found again byte for byte, removed when dead, written again when mostly dead."""
 
 from __future__ import annotations
 

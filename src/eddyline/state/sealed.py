@@ -3,7 +3,7 @@
 Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the
          value back, or raises a `CheckpointProblem` that names the file, what it held and what can be done. `checksum`
          is the one for blocks of bytes that another sealed file names. `not_writable` is the error when a file of a
-         checkpoint cannot be written.
+         checkpoint cannot be written; `kept_in` raises it.
 Limits   The checksum (CRC-32, 3 GB a second) finds damage, not forgery: the owner of a checkpoint is trusted.
 """
 
@@ -93,8 +93,11 @@ def not_writable(folder: str, problem: OSError) -> StateProblem:
 
 @contextmanager
 def kept_in(checkpoint: str) -> Iterator[None]:
-    """Around code of the driver that writes to the checkpoint."""
+    """Around code that writes to the checkpoint."""
     try:
         yield
+    except ConnectionError:
+        # Not of a file.
+        raise
     except OSError as problem:
         raise not_writable(checkpoint, problem) from problem

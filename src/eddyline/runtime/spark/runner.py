@@ -55,7 +55,6 @@ from eddyline.runtime.sharded.job.saying import say, say_now
 from eddyline.runtime.sharded.job.shipped import Shipped
 from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.runtime.sharded.output.delivery import Delivered
-from eddyline.runtime.sharded.storage.spool import spool_folder
 from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
@@ -87,7 +86,7 @@ class SparkRunner:
         self.checkpoint = os.path.abspath(checkpoint or tempfile.mkdtemp(prefix="eddyline-"))
         if checkpoint is None:
             # Not with the run: DataFrames over results outlive it.
-            weakref.finalize(self, _remove, self.checkpoint)
+            weakref.finalize(self, shutil.rmtree, self.checkpoint, ignore_errors=True)
         self._out = out
         self._keep_results = keep_results
         self._clock = clock
@@ -431,16 +430,8 @@ class SparkRunner:
 
     def _built(self) -> SparkDriver:
         self.prepare_out()
-        functions = tuple(self.job.catalog.functions.values())
-        layout = make_layout(
-            self.spark,
-            self.checkpoint,
-            self.job.streams,
-            self.job.queries,
-            self.job.tables,
-            self.job.settings,
-            functions,
-        )
+        job, functions = self.job, tuple(self.job.catalog.functions.values())
+        layout = make_layout(self.spark, self.checkpoint, job.streams, job.queries, job.tables, job.settings, functions)
         out = self.results if self._keep_results or self._out is not None else None
         say(self.checkpoint, self.job.records)
         driver = SparkDriver(
@@ -466,8 +457,3 @@ class SparkRunner:
             self._note_saved()
         for observer in tuple(self.observers):
             observer(partial(job_report, self.driver, plans=False))
-
-
-def _remove(checkpoint: str) -> None:
-    for folder in (checkpoint, spool_folder(checkpoint)):
-        shutil.rmtree(folder, ignore_errors=True)

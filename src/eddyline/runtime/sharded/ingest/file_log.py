@@ -22,14 +22,17 @@ from eddyline.connectors.files.finding import Finder
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.taken import TakenNames
 from eddyline.connectors.files.watch import FileWatch, change_text, seen
+from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Stream
 from eddyline.runtime.sharded.job.layout import parsing_folder
-from eddyline.state.sealed import damaged, sealed, unreadable, unsealed, write_sealed
+from eddyline.state.sealed import RESTORE, damaged, sealed, unreadable, unsealed, write_sealed
 from eddyline.state.whole_file import append_line, make_folder, write_whole
 from eddyline.tuning import InputTuning
 
 log = logging.getLogger(__name__)
 
+#: As many bytes of a sealed line have its checksum.
+_MARK_BYTES = 24
 _HOLDS = "the files of a stream in the order of reading"
 
 
@@ -61,14 +64,23 @@ class FileLog:
         #: None: the log on the disk cannot be appended to.
         self._begun: int | None = None
         self._appended = 0
-        self._load()
-        #: How many files an earlier process had taken.
-        self.recovered = self.total
+        #: How the log begins, with the checksum of its first line, and how far it has been read.
+        self._mark, self._place = b"", 0
+        self.read_on()
 
     @property
     def total(self) -> int:
         """How many files have been taken."""
         return self._first + len(self._files)
+
+    def check(self, count: int) -> None:
+        """Refuse a log that is shorter than an offset says."""
+        if count > self.total:
+            raise CheckpointProblem(
+                f"the list of files of stream {self.stream.name} is shorter than the checkpoint says",
+                detail=f"it has {self.total} files, and {count} have been taken",
+                hint=RESTORE,
+            )
 
     def file(self, number: int) -> TakenFile:
         return self._files[number - self._first]
@@ -76,9 +88,6 @@ class FileLog:
     def names(self) -> list[str]:
         """Those that a batch may still read."""
         return [file.name for file in self._files]
-
-    def bytes_between(self, first: int, last: int) -> int:
-        return sum(self.file(number).size for number in range(first, last))
 
     def after(self, start: int) -> int:
         """How many files have been taken after one more batch."""
@@ -158,24 +167,33 @@ class FileLog:
 
     # -- recovering
 
-    def _load(self) -> None:
+    def read_on(self) -> None:
+        """Take over what the log has that this object does not know: of an earlier process, or of one that appends."""
         try:
             with open(self._path, "rb") as file:
+                mark = file.read(_MARK_BYTES)
+                if mark != self._mark:
+                    # It was begun anew.
+                    self._mark, self._place, self._known, self._first = mark, 0, TakenNames(), 0
+                    self._files.clear()
+                file.seek(self._place)
                 lines = file.readlines()
         except FileNotFoundError:
             return
         except OSError as problem:
             raise unreadable(self._path, _HOLDS, problem) from problem
-        # A line without its end was being written when the process died; no offset counts it.
+        # A line without its end is being written, or was when a process died; no offset counts it.
         torn = bool(lines) and not lines[-1].endswith(b"\n")
         if torn:
             lines.pop()
+        first = self._place == 0
         try:
             for place, line in enumerate(lines):
-                self._recover(unsealed(line), place == 0)
+                self._recover(unsealed(line), first and place == 0)
         except (ValueError, KeyError, TypeError) as problem:
             raise damaged(self._path, _HOLDS, problem) from problem
-        if lines and not torn:
+        self._place += sum(map(len, lines))
+        if first and lines and not torn:
             self._begun, self._appended = len(lines[0]), sum(map(len, lines[1:]))
 
     def _recover(self, record: dict[str, Any], is_head: bool) -> None:

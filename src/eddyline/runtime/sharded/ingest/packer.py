@@ -22,11 +22,10 @@ from eddyline.operators.stream.keys import keys_of
 from eddyline.plan.shards.routing import HOME_BIT, Route
 from eddyline.runtime.engine.records.kinds import Splitting, heartbeats_among
 from eddyline.runtime.sharded.ingest.packet import (
-    CONTROL,
     NUMBER_COLUMN,
-    PACKET,
     PIECE_ROWS,
     ROUTES_COLUMN,
+    Packet,
     handed_place,
     records_blob,
     to_blob,
@@ -62,7 +61,7 @@ class Packer:
 
     def pack(
         self, name: str, rows: pa.Table, bad: pa.Table | None, place: int, closed: bool, first_row: int = 0
-    ) -> pa.RecordBatch:
+    ) -> list[Packet]:
         """The packets of one piece.
 
         Args:
@@ -89,26 +88,16 @@ class Packer:
             numbered = name in self.layout.counted or (shards > 1 and (heard or bool((times[1:] <= times[:-1]).any())))
             blobs = self._blobs(name, rows, first_row, numbered)
         census = times.tobytes() if name in self.layout.counted and rows.num_rows else None
-        return pa.record_batch(
-            [
-                pa.array(self.layout.labels, pa.int32()),
-                pa.array([self.layout.numbers[name]] * shards, pa.int32()),
-                pa.array([place] * shards, pa.int64()),
-                pa.array([int(times.max()) if len(times) else None] * shards, pa.int64()),
-                pa.array([rows.num_rows] * shards, pa.int64()),
-                pa.array([closed] * shards, pa.bool_()),
-                pa.array(blobs, pa.binary()),
-                # Unreadable rows have no key: the first shard reports them all.
-                pa.array(
-                    [to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1), pa.binary()
-                ),
-                pa.array([census] * shards, pa.binary()),
-                pa.array([records_blob(batches) for batches in spoken], pa.binary()),
-            ],
-            schema=PACKET,
-        )
+        newest = int(times.max()) if len(times) else None
+        # Unreadable rows have no key: the first shard reports them all.
+        unread = [to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1)
+        number, count = self.layout.numbers[name], rows.num_rows
+        return [
+            Packet(shard, number, place, newest, count, closed, blob, spoiled, census, records_blob(said))
+            for shard, (blob, spoiled, said) in enumerate(zip(blobs, unread, spoken, strict=True))
+        ]
 
-    def hand_on(self, name: str, maker: int, shard: int, rows: pa.Table) -> Iterator[dict[str, object]]:
+    def hand_on(self, name: str, maker: int, shard: int, rows: pa.Table) -> Iterator[Packet]:
         """Packets of derived rows that a shard has made, for shards of later steps: those that get some. The place says
         which maker and
         which shard they come from."""
@@ -122,34 +111,8 @@ class Packer:
             place = handed_place(maker, shard, first // PIECE_ROWS)
             for target, (start, stop) in enumerate(pairwise(starts.tolist())):
                 if stop > start:
-                    yield {
-                        "shard": self.layout.labels[target],
-                        "stream": number,
-                        "place": place,
-                        "rows": stop - start,
-                        "closed": False,
-                        "blob": to_blob(part.slice(start, stop - start)),
-                    }
-
-    def control(self, record: bytes, place: int) -> pa.RecordBatch:
-        """A control record for every shard."""
-        shards = self.layout.shards
-        nothing = [None] * shards
-        return pa.record_batch(
-            [
-                pa.array(self.layout.labels, pa.int32()),
-                pa.array([CONTROL] * shards, pa.int32()),
-                pa.array([place] * shards, pa.int64()),
-                pa.array(nothing, pa.int64()),
-                pa.array([0] * shards, pa.int64()),
-                pa.array([False] * shards, pa.bool_()),
-                pa.array([record] * shards, pa.binary()),
-                pa.array(nothing, pa.binary()),
-                pa.array(nothing, pa.binary()),
-                pa.array(nothing, pa.binary()),
-            ],
-            schema=PACKET,
-        )
+                    blob = to_blob(part.slice(start, stop - start))
+                    yield Packet(target, number, place, None, stop - start, False, blob)
 
     def _blobs(self, name: str, rows: pa.Table, first_row: int, numbered: bool) -> list[bytes | None]:
         """Per shard its rows as a blob; None where it gets none."""

@@ -1,12 +1,11 @@
 """What every task of a job must know, made once by the driver.
 
-Answer   Streams, tables, queries, their routing, the shard labels and the folders. It lies in the checkpoint under its
-         digest; tasks get the name, and each worker process opens it once. Another set of queries is another layout:
-         the book beside them says from which batch on which one holds, so that all tasks of a batch, repeated ones too,
-         use the same.
-State    `layouts/<digest>.json` and `layouts/book.json` below the checkpoint. A layout is JSON (see `document`):
-         opening it makes objects of a fixed list of classes and runs nothing. Its digest is compared; the book is
-         sealed.
+Answer   Streams, tables, queries, their routing, the number of shards and the folders. It lies in the checkpoint under
+         its digest; tasks get the name, and each process opens it once. Another set of queries is another layout: the
+         document of a batch names the one that holds in it, so that all tasks of a batch, repeated ones too, use the
+         same.
+State    `layouts/<digest>.json` below the checkpoint. A layout is JSON (see `document`): opening it makes objects of a
+         fixed list of classes and runs nothing. Its digest is compared.
 Limits   The checkpoint must be a folder that the driver and all workers see under the same path.
 """
 
@@ -28,7 +27,6 @@ from eddyline.runtime.sharded.job.document import from_document, to_document
 from eddyline.runtime.sharded.job.shipped import Shipped
 from eddyline.runtime.sharded.job.static_table import StaticTable, digest_of
 from eddyline.settings import Settings
-from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder, remove_others, write_whole
 
 _AGAIN = "stop the job and start it again: the driver writes layouts anew"
@@ -41,31 +39,24 @@ class JobLayout:
     #: A document makes only the classes that are named here.
     queries: tuple[BoundQuery | BoundTemplate | BoundRequests, ...]
     routing: RoutingTable
-    #: Of each shard of each step, the value that groups its packets.
-    labels: tuple[int, ...]
+    #: The shards of one step.
+    width: int
     checkpoint: str
-    #: Local folder of spooled segments.
-    spool: str
     tables: tuple[StaticTable, ...] = ()
     settings: Settings = field(default_factory=Settings)
     #: The queries that a shard without any state begins with; None: all. The others wait for their control record.
     initial: frozenset[str] | None = None
-    #: How many stateful steps there are, one after the other.
+    #: How many steps there are, one after the other.
     steps: int = 1
 
     @property
     def shards(self) -> int:
         """Of all steps."""
-        return len(self.labels)
-
-    @property
-    def width(self) -> int:
-        """The shards of one step."""
-        return len(self.labels) // self.steps
+        return self.width * self.steps
 
     @property
     def staging(self) -> str:
-        """Where shards put results that are too large to travel through Spark."""
+        """Where shards put results that are too large to travel to the driver."""
         return os.path.join(self.checkpoint, "eddyline", "staged")
 
     @cached_property
@@ -102,7 +93,7 @@ class JobLayout:
         shard gets."""
         from eddyline.runtime.engine.records.kinds import (
             is_counted,
-        )  # the processes in which Spark plans have no use for what this loads
+        )  # processes that plan batches have no use for what this loads
 
         return (self._read_by_rows | {stream.name for stream in self.streams if is_counted(stream)}) - self.whole
 
@@ -147,39 +138,14 @@ class PackedLayout:
     def open(self) -> JobLayout:
         return _open(self)
 
-    # -- the book
+    def named(self, digest: str) -> PackedLayout:
+        """Another layout of the same checkpoint and functions."""
+        path = os.path.join(os.path.dirname(self.path), f"{digest}.json")
+        return replace(self, digest=digest, path=path)
 
-    def begin(self) -> None:
-        """From the next batch on this layout holds, whatever was said before: a run begins."""
-        self._write([(0, self.digest)])
-
-    def follow(self, batch: int) -> PackedLayout:
-        """From a batch on this layout holds. To be called before that batch begins."""
-        # The last one may still be read by tasks of its batch, and the first one is what tasks are given.
-        book = self._book()
-        self._write([*book[:1], *book[1:][-1:], (batch, self.digest)])
-        return self
-
-    def at(self, batch: int) -> PackedLayout:
-        """The layout that holds in a batch; this one outside of batches and where there is no book."""
-        held = [digest for first, digest in self._book() if first <= batch]
-        return PackedLayout(held[-1], self._named(held[-1])) if held else self
-
-    def _book(self) -> list[tuple[int, str]]:
-        try:
-            return [
-                (first, digest)
-                for first, digest in read_sealed(self._named("book"), "which layout holds in which batch", _AGAIN)
-            ]
-        except FileNotFoundError:
-            return []
-
-    def _write(self, entries: list[tuple[int, str]]) -> None:
-        write_sealed(self._named("book"), entries)
-        remove_others(os.path.dirname(self.path), {"book.json", *(f"{digest}.json" for _, digest in entries)})
-
-    def _named(self, name: str) -> str:
-        return os.path.join(os.path.dirname(self.path), f"{name}.json")
+    def keep(self, *others: PackedLayout) -> None:
+        """Remove all layouts but this one and some others."""
+        remove_others(os.path.dirname(self.path), {os.path.basename(one.path) for one in (self, *others)})
 
 
 @lru_cache(maxsize=4)

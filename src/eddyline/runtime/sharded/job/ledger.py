@@ -105,7 +105,7 @@ class Ledger:
     promised: dict[str, tuple[str, int]] = field(default_factory=dict)
     #: Names of the static tables that the checkpoint keeps.
     tables: list[str] = field(default_factory=list)
-    #: How many stateful steps the job has: the first run decides. 0: it is not decided.
+    #: How many steps the job has: the first run decides. 0: it is not decided.
     steps: int = 0
 
     @property

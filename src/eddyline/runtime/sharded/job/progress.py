@@ -1,7 +1,6 @@
 """The shards' notes, summed up: what reports of the job are made of.
 
-Answer   One line per micro-batch (rows, results, frontier, seconds by stage) and, at the end, the statistics of the
-         run.
+Answer   The statistics of the run: rows, results, frontier, seconds by stage.
 State    The last note of each shard, sums over batches, and the newest 1,000 batches one by one.
 Limits   Numbers of a batch that runs again are counted once: by batch id.
 """
@@ -46,7 +45,7 @@ class StreamProgress:
     batches: int = 0
     last_batch: int = -1
     closed: bool = False
-    #: Where shards found their pipelines: memory, spool, state, nothing.
+    #: Where shards found their pipelines: memory, state, nothing.
     came_from: dict[str, int] = field(default_factory=dict)
     #: Longest shard's seconds per stage, summed over batches.
     seconds: dict[str, float] = field(default_factory=dict)
@@ -153,11 +152,6 @@ class StreamProgress:
             del self.results[name]
             self.operators.pop(query_operator(name), None)
         self.responses = {name: times for name, times in self.responses.items() if name in live}
-
-    def line(self, delivered: Delivered) -> str:
-        rows = sum(min(delivered.notes.items())[1]["rows_in"].values()) if delivered.notes else 0
-        found = ", ".join(f"{name} {count}" for name, count in delivered.results.items())
-        return f"batch {delivered.batch}: {rows} rows in, {found or 'no queries'}, {self.waiting} waiting"
 
 
 def _add(total: dict[str, Any], more: dict[str, Any]) -> None:

@@ -51,6 +51,8 @@ class ShardedRoster:
         self.control = ControlFolder(layout.checkpoint)
         self.delivery = delivery
         self.own = own
+        #: The layout of the run's first batch, and that of the next one.
+        self.first = self.packed = PackedLayout.of(layout)
         #: All queries without rows: their schemas and plans.
         self.model = model_pipeline(layout, self.ledger.initial if committed_batch(layout.checkpoint) >= 0 else ())
         self.replanning = Replanning(self.model)
@@ -135,8 +137,16 @@ class ShardedRoster:
         said += self.refreshing.refresh()
         self.ledger.write()
         self._say(said)
+        self._pack()
+        self.first = self.packed
+        self.first.keep()
         self.announce()
         self._fold()
+
+    def _pack(self) -> None:
+        """From the next batch on the layout holds as it is now. The one before may still be read by tasks."""
+        before, self.packed = self.packed, PackedLayout.of(self.layout)
+        self.first.keep(before, self.packed)
 
     def look(self) -> None:
         """Ask for a batch whenever there is a new record: Spark runs none without input."""
@@ -163,7 +173,7 @@ class ShardedRoster:
         if changed or applied != self.ledger.applied:
             self.ledger.write()
         if self.layout is not before:
-            PackedLayout.of(self.layout).follow(delivered.batch + 1)
+            self._pack()
         self._say(said)
         if changed or applied != self.ledger.applied:
             self.announce()

@@ -4,13 +4,13 @@ Answer   `settled` refuses what does not fit the checkpoint, notes in the ledger
          lays out the queries that shards may have to know: those of the job, those that were added to it while it ran,
          and those that are on their way out. Queries that were routed before keep their routes.
 State    The ledger, written.
-Limits   No Spark: the caller says how many shards there are and how they are labelled.
+Limits   The caller says how many shards there are where nothing else does.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +27,6 @@ from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.sharded.job.layout import JobLayout, parsing_folder, with_absolute_paths
 from eddyline.runtime.sharded.job.ledger import Ledger
 from eddyline.runtime.sharded.job.standing import committed_batch
-from eddyline.runtime.sharded.storage.spool import spool_folder
 from eddyline.settings import Settings
 
 
@@ -37,7 +36,6 @@ def settled(
     queries: Sequence[BoundQuery],
     tables: Sequence[Table],
     settings: Settings,
-    labels: Callable[[int, int], tuple[int, ...]],
     usual_shards: int,
     functions: Sequence[OwnFunction] = (),
 ) -> JobLayout:
@@ -49,7 +47,6 @@ def settled(
         queries: Those of the job.
         tables: Static tables; read now unless the checkpoint has them.
         settings: Of the job.
-        labels: The labels of a number of shards in a number of steps.
         usual_shards: How many there are if neither the job nor the checkpoint says it.
         functions: Functions of one's own that its queries may call.
     """
@@ -62,9 +59,8 @@ def settled(
         streams=promised_at(with_absolute_paths(streams), ledger, committed_batch(checkpoint) + 1),
         queries=(),
         routing=RoutingTable({}, {}),
-        labels=labels(shards, max(ledger.steps, 1)),
+        width=shards,
         checkpoint=checkpoint,
-        spool=spool_folder(checkpoint),
         tables=tuple(
             ledger.table(table, partial(read_table, marks=shared_marks(parsing_folder(checkpoint)))) for table in tables
         ),
@@ -75,7 +71,7 @@ def settled(
     if ledger.steps == 0:
         # The plan of Spark's query has as many stateful operators, for as long as the checkpoint lives.
         ledger.steps = layout.routing.steps
-        layout = replace(layout, steps=ledger.steps, labels=labels(shards, ledger.steps))
+        layout = replace(layout, steps=ledger.steps)
     ledger.write()
     return layout
 

@@ -1,9 +1,9 @@
-"""What each shard holds, left beside the checkpoint for other processes.
+"""How far a checkpoint has come: batches planned and committed, what shards hold, results that are in no file.
 
-Answer   The driver writes one small file per batch before Spark commits it; `read_standing` reads the one of the last
-         committed batch. So it is true after a crash too: a batch that was not committed has not happened.
-         It also names the results of committed batches that are in no file yet, so that a start notices when they are
-         missing.
+Answer   `committed_batch` is the last batch that counts for good, `planned_batch` the last one whose input is fixed.
+         `spark_state` says what each shard held after the committed batch, from its manifest. The driver notes, before
+         a batch is committed, which results of committed batches are in no file yet, so that a start notices when they
+         are missing.
 State    `standing/<batch, 12 digits>.json` below the checkpoint, for the last few batches.
 Limits   Needs no Spark and no lock; while a job runs, the answer is that of a moment ago.
 """
@@ -19,6 +19,7 @@ from typing import Any
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
 from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry
+from eddyline.runtime.sharded.storage.heads import Heads
 from eddyline.state.sealed import read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
@@ -26,72 +27,38 @@ from eddyline.state.whole_file import make_folder
 _KEPT = 4
 
 
-def write_standing(
-    checkpoint: str, batch: int, notes: Mapping[int, Mapping[str, Any]], pending: Mapping[str, str] | None = None
-) -> None:
-    """What the shards said at the end of a batch that is about to be committed.
-
-    Args:
-        pending: results in no file (`Outbox.names`).
-    """
-    folder = _folder(checkpoint)
-    make_folder(folder)
-    path = _path(checkpoint, batch)
-    shards = {
-        str(shard): {
-            "rows": note["statistics"].get("live_rows", 0),
-            "waiting": note["waiting"],
-            "bytes": note["statistics"].get("live_bytes", 0),
-            "frontier": note["frontier"],
-        }
-        for shard, note in sorted(notes.items())
-    }
-    write_sealed(path, {"batch": batch, "shards": shards, "pending": pending}, synced=False)
+def write_pending(checkpoint: str, batch: int, pending: Mapping[str, str]) -> None:
+    """The results in no file (`Outbox.names`) after a batch that is about to be committed."""
+    make_folder(_folder(checkpoint))
+    write_sealed(_path(checkpoint, batch), pending, synced=False)
     with contextlib.suppress(FileNotFoundError):
         os.remove(_path(checkpoint, batch - _KEPT))
 
 
-def read_standing(checkpoint: str, batch: int) -> dict[int, dict[str, Any]] | None:
-    """shard -> rows, waiting, bytes, frontier at the end of a batch; None: there is no such file."""
-    found = _standing(checkpoint, batch)
-    return None if found is None else {int(shard): figures for shard, figures in found["shards"].items()}
-
-
 def read_pending(checkpoint: str, batch: int) -> dict[str, str] | None:
-    """The results in no file after a batch, as `Outbox.names` gave them; None: no file says it that can be read."""
+    """What was noted after a batch; None: no file says it that can be read."""
     try:
-        found = _standing(checkpoint, batch)
-    except CheckpointProblem:
+        found = read_sealed(
+            _path(checkpoint, batch), "which results are in no file", "the next batch of the job writes it anew"
+        )
+    except (FileNotFoundError, CheckpointProblem):
         return None
-    pending = None if found is None else found.get("pending")
-    return pending if isinstance(pending, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def note_pending(checkpoint: str, batch: int, pending: Mapping[str, str]) -> None:
     """After a batch whose results became files since it was noted; nothing happens where there is no such note."""
-    with contextlib.suppress(CheckpointProblem):
-        found = _standing(checkpoint, batch)
-        if found is not None and found.get("pending") != pending:
-            write_sealed(_path(checkpoint, batch), {**found, "pending": pending}, synced=False)
-
-
-def _standing(checkpoint: str, batch: int) -> dict[str, Any] | None:
-    try:
-        found = read_sealed(
-            _path(checkpoint, batch), "what each shard holds", "the next batch of the job writes it anew"
-        )
-    except FileNotFoundError:
-        return None
-    return found if isinstance(found, dict) else {}
+    if read_pending(checkpoint, batch) not in (None, pending):
+        write_sealed(_path(checkpoint, batch), pending, synced=False)
 
 
 def committed_batch(checkpoint: str) -> int:
-    """The last batch that Spark has committed; -1: none."""
+    """The last batch that is committed; -1: none."""
     return _newest(checkpoint, "commits")
 
 
 def planned_batch(checkpoint: str) -> int:
-    """The last batch whose input Spark has written down; -1: none. It runs again if it was not committed."""
+    """The last batch whose input has been written down; -1: none. It runs again if it was not committed."""
     return _newest(checkpoint, "offsets")
 
 
@@ -116,20 +83,14 @@ def spark_state(checkpoint: str) -> CheckpointState | None:
     ledger = Ledger.read(checkpoint)
     if not ledger.exists:
         return None
-    batch = committed_batch(checkpoint)
-    held = read_standing(checkpoint, batch)
-    if held is None and batch >= 0:
-        raise CheckpointProblem(
-            f"the checkpoint in {checkpoint} does not say what its shards hold after batch {batch}",
-            hint="it was written by an earlier version; its next batch will say it",
-        )
-    shards = []
+    batch, shards = committed_batch(checkpoint), []
+    head = Heads(checkpoint).read(batch)
+    notes: dict[int, dict[str, Any]] = {} if head is None else head.notes
     for shard in range(ledger.shards * max(ledger.steps, 1)):
-        figures = (held or {}).get(shard, {"rows": 0, "waiting": 0, "bytes": 0, "frontier": None})
+        note = notes.get(shard, {"statistics": {}, "waiting": 0, "frontier": None})
+        rows, size = (note["statistics"].get(name, 0) for name in ("live_rows", "live_bytes"))
         known = tuple(name for name, entry in ledger.queries.items() if _is_on(entry, shard, ledger.shards))
-        shards.append(
-            ShardState(shard, figures["rows"], figures["waiting"], figures["bytes"], figures["frontier"], known)
-        )
+        shards.append(ShardState(shard, rows, note["waiting"], size, note["frontier"], known))
     return CheckpointState("spark", FORMAT, batch, tuple(shards))
 
 

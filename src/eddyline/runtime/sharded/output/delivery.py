@@ -1,12 +1,11 @@
 """Parcels of a batch to results: one order, once per batch.
 
-Answer   `BatchDelivery` merges the shards' pieces of each
-         query in the total order of newest rows, and parts of groups to whole ones. The query's sinks get them under
-         the batch id. A batch that runs again after a failure leaves one copy. Before its first batch a run removes
-         what the sinks have of that batch and later ones. Rows of committed batches that are in no file wait in the
-         outbox again.
-State    The open sinks and the outbox, whose journal every batch writes before Spark commits it. Staged files are
-         removed when their batch is written. Gathered rows become files once their batch is committed: at the next
+Answer   `BatchDelivery` merges the shards' pieces of each query in the total order of newest rows, and parts of groups
+         to whole ones. The query's sinks get them under the batch id. A batch that runs again after a failure leaves
+         one copy. Before its first batch a run removes what the sinks have of that batch and later ones. Rows of
+         committed batches that are in no file wait in the outbox again.
+State    The open sinks and the outbox, whose journal every batch writes before it is committed. Staged files are
+         removed when their batch is committed. Gathered rows become files once their batch is committed: at the next
          batch, by the ticker where none comes, or when the run ends. So a file that has been seen stays as it is.
 Limits   Sinks that cannot take back (console, callbacks) may see a batch twice. One delivery per checkpoint: a new one
          keeps the one before it from closing files.
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +35,7 @@ from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.unit import Merging
 from eddyline.runtime.sharded.job.standing import committed_batch, note_pending, read_pending
-from eddyline.runtime.sharded.output.parcels import Parcel, opened, staged_folder
+from eddyline.runtime.sharded.output.parcels import Parcel, opened, remove_staged
 from eddyline.settings import Settings
 from eddyline.state.sealed import kept_in
 
@@ -131,7 +129,7 @@ class BatchDelivery(QuerySinks):
         delivered = Delivered(batch, results={name: 0 for name in self.schemas if name == results_of(name)})
         for parcel in parcels:
             if parcel.kind == "note":
-                delivered.notes[parcel.shard] = json.loads(bytes(parcel.blob or b""))
+                delivered.notes[parcel.shard] = json.loads(parcel.blob or b"")
             else:
                 pieces.setdefault((parcel.kind, parcel.name), []).append(
                     (parcel.shard, opened(parcel.path, parcel.blob))
@@ -152,7 +150,8 @@ class BatchDelivery(QuerySinks):
             self.failed = problem
             raise
         pieces.clear()
-        shutil.rmtree(staged_folder(self.staging, batch), ignore_errors=True)
+        # Those of this batch may be asked for again until it is committed.
+        remove_staged(self.staging, batch)
 
     def _write(
         self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered
@@ -184,6 +183,7 @@ class BatchDelivery(QuerySinks):
             self._begin(committed)
             self.outbox.close_up_to(committed)
             self.close_sinks()
+            remove_staged(self.staging, committed + 1)
             # The segments stay until the next batch: should the commit be lost, its batch runs again and finds what is
             # older than it.
             with kept_in(self._checkpoint):

@@ -1,16 +1,14 @@
 """Packets of a micro-batch to the epoch of one shard.
 
-Answer   Per stream its rows in source order whatever the order in which tasks delivered them, what the whole stream
-         brought (newest time, census), and the control records, oldest first.
+Answer   Per stream its rows in source order whatever the order in which tasks delivered them, and what the whole stream
+         brought (newest time, census).
 Limits   Copies of a row on shards that do not keep its books are taken out when they are late: the home shard reports.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +19,11 @@ from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Arrival, Epoch
 from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.records.kinds import heartbeats_among, with_home
+from eddyline.runtime.sharded.batch import BatchDocument
 from eddyline.runtime.sharded.ingest.packet import (
-    CONTROL,
     NUMBER_COLUMN,
     ROUTES_COLUMN,
+    Packet,
     from_blob,
     maker_of,
     records_from,
@@ -37,27 +36,29 @@ class Assembled:
     epoch: Epoch
     #: stream -> readable rows that the whole stream brought, on every shard the same.
     rows_in: dict[str, int] = field(default_factory=dict)
-    #: Control records in order.
-    control: list[dict[str, Any]] = field(default_factory=list)
 
 
 def assemble(
-    layout: JobLayout, packets: Iterable[Any], bounds: Mapping[str, int | None], idle: frozenset[str] = frozenset()
+    layout: JobLayout,
+    batch: BatchDocument,
+    shard: int,
+    packets: Iterable[Packet],
+    bounds: Mapping[str, int | None],
+    idle: frozenset[str] = frozenset(),
 ) -> Assembled:
     """The epoch of one shard.
 
     Args:
-        layout: The job's layout.
-        packets: Rows of the packet schema.
+        layout: The one that holds in the batch.
+        batch: What all shards know of it.
+        shard: Whose epoch.
+        packets: Those for it.
         bounds: stream -> the event time below which a row is late in this epoch.
         idle: The streams that were silent in the last epoch; they are until they speak.
     """
-    by_stream: dict[int, list[Any]] = {}
-    first = False
+    by_stream: dict[int, list[Packet]] = {layout.numbers[name]: [] for name in batch.ended}
     for packet in packets:
         by_stream.setdefault(packet.stream, []).append(packet)
-        first = packet.shard == layout.labels[0]
-    control = [json.loads(bytes(p.blob)) for p in sorted(by_stream.pop(CONTROL, []), key=lambda p: p.place)]
     arrivals: dict[str, Arrival] = {}
     rows_in: dict[str, int] = {}
     for number, pieces in sorted(by_stream.items()):
@@ -66,27 +67,27 @@ def assemble(
         if number >= len(layout.streams):
             arrivals[name] = _handed(layout, name, pieces, bounds.get(name))
             continue
-        arrivals[name] = _arrival(layout, name, pieces, bounds.get(name))
+        arrivals[name] = _arrival(layout, name, pieces, bounds.get(name), name in batch.ended)
         rows_in[name] = sum(p.rows for p in pieces)
     closing = False
     said: list[Records] = []
-    for record in control:
+    for record in batch.control:
         idle = frozenset(record.get("idle", idle))
         closing = closing or bool(record.get("closing"))
         # Every shard gets the records of statements; the first shard counts them.
-        said += [with_home(Records.from_document(found), first) for found in record.get("records", ())]
+        said += [with_home(Records.from_document(found), shard == 0) for found in record.get("records", ())]
     idle -= {name for name, rows in rows_in.items() if rows}
-    return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in, control)
+    return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in)
 
 
-def _arrival(layout: JobLayout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
+def _arrival(layout: JobLayout, name: str, pieces: list[Packet], bound: int | None, ended: bool) -> Arrival:
     stream = layout.streams[layout.numbers[name]]
     tables, numbers, census = [], [], []
     records: list[Records] = []
     before, told = 0, BEFORE_ALL
     for piece in pieces:
         if piece.blob is not None:
-            table = from_blob(bytes(piece.blob))
+            table = from_blob(piece.blob)
             if NUMBER_COLUMN in table.column_names:
                 numbers.append(table.column(NUMBER_COLUMN).to_numpy() + np.int64(before))
                 table = table.drop_columns(NUMBER_COLUMN)
@@ -94,9 +95,9 @@ def _arrival(layout: JobLayout, name: str, pieces: list[Any], bound: int | None)
                 numbers.append(np.arange(before, before + table.num_rows))
             tables.append(table)
         if piece.census is not None:
-            census.append(np.frombuffer(bytes(piece.census), np.int64))
+            census.append(np.frombuffer(piece.census, np.int64))
         if piece.records is not None:
-            found = [_timely_origins(batch, name, told) for batch in records_from(bytes(piece.records))]
+            found = [_timely_origins(batch, name, told) for batch in records_from(piece.records)]
             said = heartbeats_among(name, found)
             told = told if said is None else max(told, int(said.instants.max(initial=told)))
             records += [batch.shifted(before) if batch.stream == name else batch for batch in found if len(batch)]
@@ -105,13 +106,13 @@ def _arrival(layout: JobLayout, name: str, pieces: list[Any], bound: int | None)
     places = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
     rows, routes, chosen = _timely(rows, stream, bound)
     places = places if chosen is None else places[chosen]
-    bad = [from_blob(bytes(p.bad)) for p in pieces if p.bad is not None]
+    bad = [from_blob(p.bad) for p in pieces if p.bad is not None]
     counted = name in layout.counted
     return Arrival(
         rows,
         bad=pa.concat_tables(bad) if bad else None,
         newest=max((p.newest for p in pieces if p.newest is not None), default=None),
-        closed=any(p.closed for p in pieces),
+        closed=ended or any(p.closed for p in pieces),
         routes=routes,
         total=before,
         places=places,
@@ -142,13 +143,13 @@ def _timely(rows: pa.Table, stream: Stream, bound: int | None) -> tuple[pa.Table
     return rows.take(pa.array(chosen)), routes[chosen], chosen
 
 
-def _handed(layout: JobLayout, name: str, pieces: list[Any], bound: int | None) -> Arrival:
+def _handed(layout: JobLayout, name: str, pieces: list[Packet], bound: int | None) -> Arrival:
     """Derived rows that shards of earlier steps have made: of each maker in the order of newest rows, the makers in
     theirs."""
     stream = layout.handed[name]
     by_maker: dict[int, list[pa.Table]] = {}
     for piece in pieces:
-        by_maker.setdefault(maker_of(piece.place), []).append(from_blob(bytes(piece.blob)))
+        by_maker.setdefault(maker_of(piece.place), []).append(from_blob(piece.blob or b""))
     found = [merged(tables, stream.time) for tables in by_maker.values()]
     rows, routes, _ = _timely(pa.concat_tables(found).combine_chunks(), stream, bound)
     return Arrival(rows, routes=routes)

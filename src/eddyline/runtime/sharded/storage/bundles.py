@@ -1,14 +1,14 @@
-"""Blocks of a snapshot in few, large state values.
+"""Blocks of a snapshot in few, large objects.
 
-Answer   What an epoch adds becomes one bundle, or several where it is large: every state call is a round trip, and a
-         value of some megabytes costs hardly more than one of a few kilobytes. A block is found by its bundle, offset
-         and size.
-State    Which bundle holds which block; it lies in the state header.
+Answer   What an epoch adds becomes one bundle, or several where it is large. A block is found by its bundle, offset and
+         size.
+State    Which bundle holds which block, and what each bundle must be; it lies in the header of the shard's state.
 Limits   A bundle goes when its last block does. One that is mostly dead is left: its live blocks are written again.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,14 +16,24 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from eddyline.runtime.sharded.ingest.packet import to_blob
-from eddyline.runtime.sharded.storage.spool import Stamp
 
-#: Larger values run slower through Spark's state interface, and very large ones break a small heap.
+#: A bundle that is no larger is soon mostly dead, and then its bytes are free.
 BUNDLE_BYTES = 4 << 20
 #: Arrow reads buffers in place where they begin at such multiples.
 _ALIGNMENT = 64
 
 Block = Callable[[], pa.Table]
+
+
+class Stamp(NamedTuple):
+    """What a bundle must be: its length and its checksum."""
+
+    size: int
+    checksum: int
+
+    @staticmethod
+    def of(content: bytes | memoryview) -> Stamp:
+        return Stamp(len(content), zlib.crc32(content))
 
 
 class Place(NamedTuple):
@@ -46,13 +56,12 @@ class Bundles:
 
     def header(self) -> dict[str, Any]:
         return {
-            "bundles": {name: [stamp.token, stamp.size, stamp.checksum] for name, stamp in self.stamps.items()},
+            "bundles": {name: list(stamp) for name, stamp in self.stamps.items()},
             "blocks": {name: list(place) for name, place in self.places.items()},
         }
 
     def after(self, live: Mapping[str, Block], token: str) -> tuple[Bundles, dict[str, bytes]]:
-        """The bundles of the next header, and the contents of those that are new; names begin with the token of their
-        epoch."""
+        """The bundles of the next header, and the contents of those that are new; names begin with `token`."""
         kept = {name: place for name, place in self.places.items() if name in live}
         used: dict[str, int] = {}
         for place in kept.values():
@@ -83,5 +92,5 @@ class Bundles:
         close()
         names = {place.bundle for place in kept.values()}
         stamps = {name: stamp for name, stamp in self.stamps.items() if name in names}
-        stamps |= {name: Stamp.of(content, token) for name, content in contents.items()}
+        stamps |= {name: Stamp.of(content) for name, content in contents.items()}
         return Bundles(stamps, kept | fresh), contents

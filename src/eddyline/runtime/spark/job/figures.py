@@ -29,7 +29,6 @@ from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.job.settle import settled
 from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.session import shard_labels
 from eddyline.settings import Settings
 
 
@@ -43,16 +42,8 @@ def make_layout(
     functions: Sequence[OwnFunction] = (),
 ) -> JobLayout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
-    return settled(
-        checkpoint,
-        streams,
-        queries,
-        tables,
-        settings or Settings(),
-        shard_labels,
-        spark.sparkContext.defaultParallelism,
-        functions,
-    )
+    usual = spark.sparkContext.defaultParallelism
+    return settled(checkpoint, streams, queries, tables, settings or Settings(), usual, functions)
 
 
 def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:

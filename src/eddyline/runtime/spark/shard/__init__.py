@@ -1,1 +1,0 @@
-"""Shards in Spark's Python workers."""
