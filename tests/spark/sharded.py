@@ -64,7 +64,7 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
     layout = case_layout(case, shards, directory)
     packed, packer = PackedLayout.of(layout), Packer(layout)
     conductor = InProcess(Phases(packed, most_engines=shards), lambda: random.random() < 0.4)
-    batches, model = Batches(directory), model_pipeline(layout)
+    batches, model = Batches(directory, layout.shards), model_pipeline(layout)
     results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
     dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
     place = 0

@@ -69,7 +69,7 @@ class Driver:
         self.delivery.kept_dead = {}
         self.roster = roster.ShardedRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
         self.roster.begin()
-        self.batches = Batches(layout.checkpoint)
+        self.batches = Batches(layout.checkpoint, layout.shards)
         self.progress = StreamProgress()
 
     @property

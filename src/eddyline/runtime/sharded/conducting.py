@@ -35,8 +35,9 @@ class Conductor(Protocol):
 
 
 class Batches:
-    def __init__(self, checkpoint: str) -> None:
+    def __init__(self, checkpoint: str, shards: int) -> None:
         self.heads = Heads(checkpoint)
+        self._shards = shards
 
     def parcels(
         self,
@@ -66,10 +67,9 @@ class Batches:
             )
         return list(head.parcels)
 
-    @staticmethod
-    def _run(batch: BatchDocument, source: str, position: Any, parcels: list[Parcel]) -> Head:
+    def _run(self, batch: BatchDocument, source: str, position: Any, parcels: list[Parcel]) -> Head:
         said = sorted(parcel.shard for parcel in parcels if parcel.kind == "note")
-        if said != list(range(len(said))) or (batch.before and len(batch.before) != len(said)):
+        if said != list(range(self._shards)):
             raise Fault(f"batch {batch.number} has notes of shards {said}", hint="please report it")
         head = Head(batch.number, source, batch.layout, position, {}, parcels)
         notes = head.notes

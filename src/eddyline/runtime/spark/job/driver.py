@@ -417,7 +417,7 @@ class SparkDriver:
     def _conducting(self, first: PackedLayout) -> Callable[[DataFrame, int], list[Parcel]]:
         """What has the batches of one run conducted."""
         conductor = SparkConductor(self.spark, Phases(first, self._engine))
-        inputs, batches = Inputs(self.layout), Batches(self.layout.checkpoint)
+        inputs, batches = Inputs(self.layout), Batches(self.layout.checkpoint, self.layout.shards)
 
         def conduct(frame: DataFrame, number: int) -> list[Parcel]:
             packed = first if self.roster is None else self.roster.packed
