@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 
 from eddyline.runtime.recovery import snapshot
-from eddyline.runtime.spark.job import ledger
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.job import ledger
+from eddyline.runtime.sharded.storage import heads
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "ARCHITECTURE.md"
@@ -46,17 +46,16 @@ def test_the_table_of_rooms_is_that_of_the_folders() -> None:
 
 
 def test_no_room_is_crowded() -> None:
-    """`runtime/spark/job` still is: its rooms are those of a driver that is being taken apart."""
     files = {name: len(list((ROOT / "src/eddyline" / name).glob("*.py"))) for name in rooms()}
-    assert {name: count for name, count in files.items() if count > 18 and name != "runtime/spark/job"} == {}
+    assert {name: count for name, count in files.items() if count > 18} == {}
 
 
 def test_the_page_on_checkpoints_has_the_versions() -> None:
     page = (ROOT / "docs/checkpoint-format.md").read_text()
     said = dict(re.findall(r"^\| `([\w/]+\.py)` \| .* \| (\d+) \|$", page, re.M))
-    versions = {"runtime/recovery/snapshot.py": snapshot.FORMAT, "runtime/spark/shard/processor.py": processor.FORMAT}
+    versions = {"runtime/recovery/snapshot.py": snapshot.FORMAT, "runtime/sharded/storage/heads.py": heads.FORMAT}
     assert said == {
-        name: str(number) for name, number in (versions | {"runtime/spark/job/ledger.py": ledger.FORMAT}).items()
+        name: str(number) for name, number in (versions | {"runtime/sharded/job/ledger.py": ledger.FORMAT}).items()
     }
 
 

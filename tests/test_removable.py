@@ -112,8 +112,8 @@ FEATURES = {
             "runtime/engine/units/ahead.py",
             "runtime/driving/job_requests.py",
             "runtime/embedded/requests.py",
-            "runtime/spark/shard/asked.py",
-            "runtime/spark/job/requests.py",
+            "runtime/sharded/shard/asked.py",
+            "runtime/sharded/job/requests.py",
             "runtime/control/request_answers.py",
             "connectors/results/request_files.py",
             "cli/running/request.py",
@@ -166,7 +166,10 @@ FEATURES = {
             ),
         },
     ),
-    "Spark": Feature(("runtime/spark",), {"cli/running/state.py": ("from eddyline.runtime.spark.", "spark_state,")}),
+    "Spark": Feature(
+        ("runtime/spark", "runtime/sharded"),
+        {"cli/running/state.py": ("from eddyline.runtime.sharded.", "spark_state,")},
+    ),
 }
 
 

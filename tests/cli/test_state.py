@@ -9,8 +9,9 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
-from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry
-from eddyline.runtime.spark.job.shard_report import write_standing
+from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry
+from eddyline.runtime.sharded.output.parcels import note as parcel
+from eddyline.runtime.sharded.storage.heads import Head, Heads
 
 
 def note(rows: int, waiting: int, frontier: int) -> dict[str, object]:
@@ -31,9 +32,8 @@ def spark_checkpoint(folder: Path, committed: int, written: int) -> None:
         (folder / "commits" / str(batch)).touch()
         (folder / "commits" / f".{batch}.crc").touch()
     for batch in range(written + 1):
-        write_standing(
-            str(folder), batch, {shard: note(100 * batch + shard, batch, 1_000_000 * batch) for shard in (0, 1)}
-        )
+        notes = [parcel(shard, note(100 * batch + shard, batch, 1_000_000 * batch)) for shard in (0, 1)]
+        Heads(str(folder)).write(Head(batch, "", "", {}, {}, notes))
 
 
 def shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict:
@@ -53,7 +53,7 @@ def test_a_spark_checkpoint_after_a_crash(tmp_path: Path, capsys: pytest.Capture
             {"shard": 1, "rows": 701, "waiting": 7, "bytes": 7010, "frontier": 7_000_000, "queries": ["pairs", "odd"]},
         ],
     }
-    assert len(list((tmp_path / "eddyline" / "standing").iterdir())) == 4
+    assert len(list((tmp_path / "eddyline" / "heads").iterdir())) == 2
 
 
 def test_a_table_for_people(

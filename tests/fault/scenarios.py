@@ -37,7 +37,7 @@ class Victim:
         path.write_text(json.dumps(self.config))
         self.starts += 1
         # The code beside these tests, whatever is installed.
-        ours = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "EDDYLINE_SPOOL": str(self.folder / "spool")}
+        ours = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
         environment = os.environ | ours | self.environment
         # With its own session, so that all its processes can be found and none of ours is hit.
         with open(self.output, "wb") as out, open(self.folder / "errors", "ab") as errors:
@@ -136,7 +136,7 @@ def kill_everything(victim: Victim, random: Random) -> None:
 
 def kill_worker(victim: Victim, random: Random) -> None:
     """One forked Python worker of an executor; the task that it served is run again."""
-    forks = victim.processes("eddyline.runtime.spark.shard.daemon")
+    forks = victim.processes("eddyline.runtime.spark.daemon")
     workers = [pid for pid in forks if _parent(pid) in forks]
     if workers:
         _kill(random.choice(workers))
@@ -147,18 +147,6 @@ def kill_executor(victim: Victim, random: Random) -> None:
     executors = victim.processes("java", "CoarseGrainedExecutorBackend")
     if executors:
         _kill(random.choice(executors))
-
-
-def spoil_spool(victim: Victim, random: Random) -> None:
-    """Some spooled segments get a wrong byte."""
-    for file in sorted((victim.folder / "spool").rglob("*.arrow")):
-        try:
-            content = bytearray(file.read_bytes())
-            if content:
-                content[random.randrange(len(content))] ^= 0xFF
-                file.write_bytes(content)
-        except FileNotFoundError:
-            continue
 
 
 def _parent(pid: int) -> int:
@@ -174,7 +162,6 @@ SCENARIOS: dict[str, Callable[[Victim, Random], None]] = {
     "everything": kill_everything,
     "worker": kill_worker,
     "executor": kill_executor,
-    "spool": spoil_spool,
 }
 
 

@@ -28,7 +28,7 @@ import pyarrow.parquet as parquet
 from eddyline import Session
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.job.ledger import Ledger
 from tests.fault.scenarios import ROOT, end_session
 from tests.fault.strike import Plan
 
@@ -74,7 +74,7 @@ class Life:
         return str(self.folder / "state")
 
     def plan(self, *sites: str) -> Plan:
-        folders = tuple(str(self.folder / name) for name in ("state", "out", "spool"))
+        folders = tuple(str(self.folder / name) for name in ("state", "out"))
         return Plan(folders, str(self.folder / "log"), how="torn", sites=sites, marks=str(self.folder / "marks"))
 
     # -- turns
@@ -116,7 +116,7 @@ class Life:
 
     def _started(self, plan: Plan | None, *program: str) -> subprocess.Popen[bytes]:
         self.turns += 1
-        ours = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "EDDYLINE_SPOOL": str(self.folder / "spool")}
+        ours = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
         if plan is not None:
             found = plan.environment()
             found["PYTHONPATH"] = os.pathsep.join([found["PYTHONPATH"], ours["PYTHONPATH"]])

@@ -37,7 +37,7 @@ class _Session:
     sparkContext = SimpleNamespace(
         applicationId="starting",
         defaultParallelism=2,
-        getConf=lambda: {"spark.python.daemon.module": "eddyline.runtime.spark.shard.daemon"},
+        getConf=lambda: {"spark.python.daemon.module": "eddyline.runtime.spark.daemon"},
     )
     dataSource = SimpleNamespace(register=lambda source: None)
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.job.ledger import Ledger
 from tests.fault.scenarios import Victim, until_done
 from tests.seeds import cases, first_seed, is_soak
 
@@ -112,31 +112,9 @@ def test_a_killed_executor_is_replaced(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_spoiled_spool_is_noticed(data: Path, tmp_path: Path) -> None:
-    one = victim(tmp_path, data)
-    assert until_done(one, "spool", Random(SEED), times=KILLS) == KILLS
-    assert one.starts == 1
-    check(tmp_path, undisturbed(data))
-
-
-@pytest.mark.long
-def test_without_room_for_the_spool_the_state_store_serves(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "no-folder").touch()
-    one = victim(tmp_path, data)
-    one.environment["EDDYLINE_SPOOL"] = str(tmp_path / "no-folder")
-    one.start()
-    one.wait(lambda: one.is_done)
-    assert one.is_done, one.errors()
-    came_from = json.loads(one.lines()[-2].split(" ", 2)[2])
-    assert "spool" not in came_from
-    one.kill_all()
-    check(tmp_path, undisturbed(data))
-
-
-@pytest.mark.long
 def test_a_batch_that_fails_once_leaves_one_copy(data: Path, tmp_path: Path) -> None:
     one = victim(tmp_path, data, fail_once={"pairs": str(tmp_path / "failed")})
-    until_done(one, "spool", Random(SEED), times=0)
+    until_done(one, "driver", Random(SEED), times=0)
     assert one.starts == 2 and (tmp_path / "failed").exists()
     check(tmp_path, undisturbed(data))
 

@@ -46,9 +46,7 @@ def test_random_kills(tmp_path: Path) -> None:
             time.sleep(random.random() * 2)
             assert process.poll() is None, life.said()
             # Workers are replaced; everything else ends the start.
-            if random.random() < 0.3 and (
-                workers := session_processes(process.pid, "eddyline.runtime.spark.shard.daemon")
-            ):
+            if random.random() < 0.3 and (workers := session_processes(process.pid, "eddyline.runtime.spark.daemon")):
                 _kill(random.choice(workers))
                 struck["worker"] = struck.get("worker", 0) + 1
                 time.sleep(random.random() * 2)

@@ -19,8 +19,9 @@ pytestmark = [pytest.mark.fault, pytest.mark.spark, pytest.mark.slow]
 #: Places that say, each for one kind of file, whether a part of the matrix holds; all of them are in the whole.
 PART = (
     "rename < whole_file.write_whole < sealed.write_sealed < ledger.write < roster.after_batch",
-    "write < whole_file.write_whole < journal.write < outbox.flush < sinks._deliver",
-    "rename < spool.save < processor._persist < processor._epoch < processor.handleInputRows",
+    "write < whole_file.write_whole < journal.write < outbox.flush < delivery._deliver",
+    "rename < whole_file.write_whole < objects.write < engines.kept < phases.step",
+    "rename < whole_file.write_whole < objects.write < heads.write < conducting.parcels",
 )
 
 

@@ -20,13 +20,13 @@ from eddyline.connectors.results.sinks import CallbackSink
 from eddyline.language import bind_script
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record
-from eddyline.runtime.spark.job import roster
+from eddyline.runtime.sharded.job import roster
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.saying import say
+from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
-from eddyline.runtime.spark.job.progress import StreamProgress
-from eddyline.runtime.spark.job.saying import say
 from eddyline.runtime.spark.job.session import open_session
-from eddyline.runtime.spark.output.sinks import Delivered
 
 
 def main(path: str) -> None:

@@ -276,14 +276,14 @@ FAULTS = (
     # -- Spark and the dashboard
     Fault(
         "a job with another number of shards goes on",
-        "runtime/spark/job/ledger.py",
+        "runtime/sharded/job/ledger.py",
         "if shards != self.shards:",
         "if shards < self.shards:",
         ("spark/test_ledger.py",),
     ),
     Fault(
         "an old dropped query keeps its name",
-        "runtime/spark/job/ledger.py",
+        "runtime/sharded/job/ledger.py",
         "if entry is None or (entry.final and entry.dropped_by == JOB):",
         "if entry is None:",
         ("spark/test_ledger.py",),

@@ -13,15 +13,15 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.recovery.checkpoint_identity import claim
-from eddyline.runtime.spark.job import ledger
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.job import ledger
+from eddyline.runtime.sharded.storage import heads
 
 HOLDER = """
 import sys, time
 from eddyline.runtime.recovery import snapshot
 from eddyline.runtime.recovery.checkpoint_identity import claim
-from eddyline.runtime.spark.job import ledger
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.job import ledger
+from eddyline.runtime.sharded.storage import heads
 held = claim(sys.argv[1], "embedded", 2)
 print("held", flush=True)
 time.sleep(600)
@@ -61,7 +61,7 @@ def test_the_other_engine_and_other_formats_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["embedded", "spark"])
 def test_a_checkpoint_of_the_release_before_is_refused_with_that_release(tmp_path: Path, engine: str) -> None:
-    assert snapshot.FORMAT == processor.FORMAT == ledger.FORMAT == 6
+    assert snapshot.FORMAT == heads.FORMAT == ledger.FORMAT == 6
     claim(str(tmp_path), engine, 5).release()
     with pytest.raises(CheckpointProblem, match="format 5") as found:
         claim(str(tmp_path), engine, 6)

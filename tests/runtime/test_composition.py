@@ -13,7 +13,7 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.errors import BindingProblem, UserError
-from eddyline.runtime.spark.job.ledger import same_text
+from eddyline.runtime.sharded.job.ledger import same_text
 
 START = datetime(2024, 1, 1)
 BIDS = "CREATE STREAM bids (item INT, price INT, ts TIMESTAMP) WITH (time = 'ts'{});"

@@ -15,9 +15,7 @@ import pyarrow as pa
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.recovery.snapshot import Snapshot
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.shard.pipeline import ShardEngine
-from eddyline.runtime.spark.shard.processor import ShardProcessor
+from eddyline.runtime.sharded.job.layout import JobLayout
 
 
 class EchoEngine:
@@ -90,13 +88,6 @@ class EchoEngine:
 
     def statistics(self) -> dict[str, Any]:
         return {"seen": self.seen, "closings": self.closings, "newest": self.newest, "epochs": self.epochs}
-
-
-class EchoProcessor(ShardProcessor):
-    def open_engine(
-        self, layout: JobLayout, header: dict[str, Any] | None, load: Callable[[str], pa.Table]
-    ) -> ShardEngine:
-        return EchoEngine.open(layout, header, load)
 
 
 def echo_schema(schema: pa.Schema) -> pa.Schema:

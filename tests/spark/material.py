@@ -16,7 +16,7 @@ from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
 from eddyline.plan.shards.shares import route_all
-from eddyline.runtime.spark.job.layout import JobLayout
+from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.settings import Settings
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
@@ -69,13 +69,12 @@ def layout(
     checkpoint: Path,
     settings: Settings | None = None,
 ) -> JobLayout:
-    """A layout without a session: labels are the shards' numbers."""
+    """A layout of one step."""
     return JobLayout(
         streams=tuple(streams),
         queries=tuple(queries),
         routing=route_all(queries, [s.name for s in streams], {}, shards),
-        labels=tuple(range(shards)),
+        width=shards,
         checkpoint=str(checkpoint),
-        spool=str(checkpoint / "spool"),
         settings=settings or Settings(),
     )

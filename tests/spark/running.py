@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.language.job import Job
+from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
-from eddyline.runtime.spark.job.layout import JobLayout
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 

@@ -1,10 +1,9 @@
-"""A Spark job without Spark: micro-batches, state that is committed or not, a driver that dies, in one process.
+"""A job on several shards in one process: micro-batches, and a driver that dies.
 
-Answer   `Simulated` runs a job with the real packer, processor, roster, ledger and delivery. What Spark itself does is
-         played: a batch's offsets are written down before it runs, state counts only when the batch is committed, and
-         after a crash the batch runs again over the same input.
-State    The checkpoint folder, the committed state of the shards, the sinks; a driver object that is thrown away by
-         `crash`.
+Answer   `Simulated` runs a job with the conductor of one process, and with packer, storage, roster, ledger and delivery
+         as they are. What Spark itself does is played: a batch's offsets are written down before it runs, it is
+         committed once it is delivered, and after a crash it comes again with the same input.
+State    The checkpoint folder, the sinks; a driver object that is thrown away by a crash.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -27,16 +26,22 @@ from eddyline.operators.expressions.own_functions import register
 from eddyline.plan.tree.migration import Migration
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
-from eddyline.runtime.spark.ingest.control import next_control, read_control, write_control
-from eddyline.runtime.spark.ingest.packer import Packer
-from eddyline.runtime.spark.job import roster
-from eddyline.runtime.spark.job.layout import PackedLayout
-from eddyline.runtime.spark.job.progress import StreamProgress
-from eddyline.runtime.spark.job.saying import say
-from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.batch import BatchDocument
+from eddyline.runtime.sharded.conducting import Batches, InProcess
+from eddyline.runtime.sharded.ingest.control import next_control, read_control, write_control
+from eddyline.runtime.sharded.ingest.packer import Packer
+from eddyline.runtime.sharded.job import roster
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.saying import say
+from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
+from eddyline.runtime.sharded.output.parcels import Parcel
+from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.shard.engines import forget
+from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.settings import Settings
+from eddyline.state.sealed import unsealed
 from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
@@ -45,31 +50,6 @@ from tests.property.test_migration import random_orders, random_tree
 
 class Crash(Exception):
     """The driver dies here."""
-
-
-class _State:
-    """One state variable of a shard: what a batch writes counts once it is committed."""
-
-    def __init__(self, committed: dict[Any, Any]) -> None:
-        self.committed = committed
-        self.now = dict(committed)
-
-    def getValue(self, key: Any) -> Any:
-        return self.now.get(key)
-
-    def updateValue(self, key: Any, value: Any) -> None:
-        self.now[key] = value
-
-    def removeKey(self, key: Any) -> None:
-        del self.now[key]
-
-
-class _Handle:
-    def __init__(self, committed: dict[str, dict[Any, Any]]) -> None:
-        self.states = {"values": _State(committed.setdefault("values", {}))}
-
-    def getMapState(self, name: str, key: object, value: object) -> _State:
-        return self.states[name]
 
 
 class Driver:
@@ -82,18 +62,20 @@ class Driver:
             job.queries,
             job.tables,
             job.settings,
-            lambda n, steps: tuple(range(n * steps)),
             shards,
             tuple(job.catalog.functions.values()),
         )
         self.delivery = BatchDelivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
         self.delivery.kept_dead = {}
-        self.roster = roster.SparkRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
+        self.roster = roster.ShardedRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
         self.roster.begin()
-        self.layout = self.roster.layout
-        self.packed = PackedLayout.of(self.layout)
-        self.packed.begin()
+        self.batches = Batches(layout.checkpoint, layout.shards)
         self.progress = StreamProgress()
+
+    @property
+    def layout(self) -> JobLayout:
+        """As it holds in the next batch."""
+        return self.roster.layout
 
     def _delivered(self, delivered: Delivered) -> None:
         self.progress.take(delivered)
@@ -110,19 +92,17 @@ class Simulated:
         forgetful: float = 0.4,
         settings: Settings | None = None,
     ) -> None:
-        self.text, self.checkpoint, self.shards, self.random = text, checkpoint, shards, random
+        self.text, self.checkpoint, self.shards, self.random = text, os.path.abspath(checkpoint), shards, random
         self.forgetful = forgetful
         self.settings = settings
         self.folder = ControlFolder(checkpoint)
         self.sinks: dict[str, MemorySink] = {}
         self.dead: dict[str, list[pa.Table]] = {}
-        self.committed: list[dict[str, dict[Any, Any]]] = []
         self.batch = 0
         self.heard = 0
         self.place = 0
         self.control_range: tuple[int, int] | None = None
         self.start()
-        self.committed = [{} for _ in range(self.driver.layout.shards)]
 
     # -- the driver's life
 
@@ -151,31 +131,28 @@ class Simulated:
     def run(self, rows: Mapping[str, pa.Table] | None = None, closing: bool = False, crashes: float = 0.0) -> None:
         """One micro-batch, repeated after each crash until it is committed."""
         packable = [self._packable(name, table) for name, table in (rows or {}).items()]
-        self.control_range = None
         while True:
             chance = self.random.random()
             self.driver.delivery.kept_dead = {}
             try:
-                outcome = self._batch(packable, closing)
-                if chance < crashes / 3:
+                parcels = self._batch(packable, closing, dies=chance < crashes / 4)
+                if chance < crashes / 2:
                     raise Crash
-                if chance < 2 * crashes / 3:
-                    self._deliver_until_crash(outcome)
-                self.driver.delivery(outcome, self.batch)  # type: ignore[arg-type]
+                if chance < 3 * crashes / 4:
+                    self._deliver_until_crash(parcels)
+                self.driver.delivery(parcels, self.batch)
                 if chance < crashes:
                     raise Crash
                 break
             except Crash:
-                processor._PIPELINES.clear() if self.random.random() < 0.5 else None
+                forget(self.checkpoint) if self.random.random() < 0.5 else None
                 self.start()
-        for shard, state in enumerate(self.after):
-            self.committed[shard] = state
+        _log(self.checkpoint, "commits", self.batch)
+        self.batch += 1
         for name, tables in self.driver.delivery.kept_dead.items():
             self.dead.setdefault(name, []).extend(tables)
         assert self.control_range is not None
-        self.heard = self.control_range[1]
-        _log(self.checkpoint, "commits", self.batch)
-        self.batch += 1
+        self.heard, self.control_range = self.control_range[1], None
 
     def settle(self, most: int = 6, crashes: float = 0.0) -> None:
         """Batches without rows, as control records ask for them."""
@@ -185,7 +162,7 @@ class Simulated:
                 return
             self.run(crashes=crashes)
 
-    def _deliver_until_crash(self, outcome: Any) -> None:
+    def _deliver_until_crash(self, parcels: list[Parcel]) -> None:
         """Die somewhere in the middle of what is done between two batches: after some of the files have been
         written."""
         left = self.random.randrange(4)
@@ -199,7 +176,7 @@ class Simulated:
 
         kept, roster.write_control = roster.write_control, write  # type: ignore[assignment]
         try:
-            self.driver.delivery(outcome, self.batch)
+            self.driver.delivery(parcels, self.batch)
         finally:
             roster.write_control = kept  # type: ignore[assignment]
         raise Crash
@@ -213,38 +190,35 @@ class Simulated:
         cut = self.random.randrange(chunk.rows.num_rows + 1) if chunk is not None else 0
         return name, chunk, cut, self.place - 2
 
-    def _batch(self, packable: list[tuple[str, Any, int, int]], closing: bool) -> Any:
+    def _batch(self, packable: list[tuple[str, Any, int, int]], closing: bool, dies: bool) -> list[Parcel]:
         _log(self.checkpoint, "offsets", self.batch)
-        layout = self.driver.packed.at(self.batch).open()
-        packer = Packer(layout)
         if self.control_range is None:
             self.control_range = (self.heard, next_control(self.checkpoint))
-        made = [packer.control(read_control(self.checkpoint, n), n) for n in range(*self.control_range)]
-        if closing:
-            made.append(packer.control(json.dumps({"closing": True}).encode(), 1 << 62))
-        for name, chunk, cut, place in packable:
-            if chunk is not None:
-                for part, bad, first in ((chunk.rows.slice(0, cut), chunk.bad, 0), (chunk.rows.slice(cut), None, cut)):
-                    made.append(packer.pack(name, part, bad, place + (first > 0), False, first))
-        self.random.shuffle(made)
-        packets = [SimpleNamespace(**row) for batch in made for row in batch.to_pylist()]
-        if not packets:
-            packets = [SimpleNamespace(**row) for row in packer.control(b"{}", 1 << 61).to_pylist()]
-        parcels: list[Any] = []
-        self.after: list[dict[str, dict[Any, Any]]] = []
-        for shard in range(layout.shards):
-            if self.random.random() < self.forgetful:
-                processor._PIPELINES.pop((self.driver.packed.digest, layout.checkpoint, shard), None)
-            handle = _Handle(self.committed[shard])
-            step = processor.ShardProcessor(self.driver.packed)
-            step.init(handle)  # type: ignore[arg-type]
-            mine = [p for p in packets if p.shard == shard]
-            made = list(step._epoch(layout, shard, self.batch, mine))
-            # Rows for shards of later steps, which come after those of earlier ones.
-            packets += [row for row in made if hasattr(row, "place")]
-            parcels += [row for row in made if not hasattr(row, "place")]
-            self.after.append({name: state.now for name, state in handle.states.items()})
-        return SimpleNamespace(collect=lambda: parcels)
+        first, last = self.control_range
+
+        def planned(head: Head | None) -> tuple[BatchDocument, None]:
+            control = [json.loads(read_control(self.checkpoint, number)) for number in range(first, last)]
+            control += [{"closing": True}] if closing else []
+            before = {} if head is None else head.before
+            return BatchDocument(
+                self.batch, self.driver.roster.packed.digest, control=tuple(control), before=before
+            ), None
+
+        def run(batch: BatchDocument) -> list[Parcel]:
+            layout = self.driver.layout
+            packer, packets = Packer(layout), []
+            for name, chunk, cut, place in packable:
+                if chunk is not None:
+                    for part, bad, at in ((chunk.rows.slice(0, cut), chunk.bad, 0), (chunk.rows.slice(cut), None, cut)):
+                        packets += packer.pack(name, part, bad, place + (at > 0), False, at)
+            self.random.shuffle(packets)
+            phases = Phases(self.driver.roster.first, most_engines=layout.width)
+            found = InProcess(phases, lambda: self.random.random() < self.forgetful).run(batch, packets)
+            if dies:
+                raise Crash
+            return found
+
+        return self.driver.batches.parcels(self.batch, f"{self.batch} {closing}", planned, run)
 
     # -- what came of it
 
@@ -256,10 +230,18 @@ class Simulated:
         rows = plain_rows(self.dead.get(stream, []))
         return [(str(row["_reason"]), {k: v for k, v in row.items() if k != "_reason"}) for row in rows]
 
+    def header(self, shard: int) -> Path:
+        """The file with the header of a shard's state after the last batch."""
+        heads = self.driver.batches.heads
+        head = heads.read(self.batch - 1)
+        assert head is not None
+        return Path(heads.objects.path(head.before[shard]))
+
+    def headers(self) -> list[dict[str, Any]]:
+        return [unsealed(self.header(shard).read_bytes()) for shard in range(self.driver.layout.shards)]
+
     def close(self) -> None:
-        for name in list(processor._PIPELINES):
-            if name[1] == os.path.abspath(self.checkpoint):
-                del processor._PIPELINES[name]
+        forget(self.checkpoint)
 
 
 def _log(checkpoint: str, log: str, batch: int) -> None:
@@ -269,7 +251,7 @@ def _log(checkpoint: str, log: str, batch: int) -> None:
         pass
 
 
-def move_some(known: roster.SparkRoster, random: Random) -> int:
+def move_some(known: roster.ShardedRoster, random: Random) -> int:
     """Tell the shards to go to random trees with random probe orders, as if the planner had said so; returns how many
     groups."""
     moved = 0

@@ -1,4 +1,4 @@
-"""Blocks in few values: found again byte for byte, removed when dead, written again when mostly dead."""
+"""Blocks in few objects: found again byte for byte, removed when dead, written again when mostly dead."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from random import Random
 
 import pyarrow as pa
 
-from eddyline.runtime.spark.ingest.packet import from_blob
-from eddyline.runtime.spark.shard.bundles import BUNDLE_BYTES, Block, Bundles
+from eddyline.runtime.sharded.ingest.packet import from_blob
+from eddyline.runtime.sharded.storage.bundles import BUNDLE_BYTES, Block, Bundles
 
 
 def block(number: int, rows: int = 100) -> Block:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.job.ledger import Ledger
 from tests.property.compare import plain_rows
 from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated

@@ -12,9 +12,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.ingest.control import next_control
-from eddyline.runtime.spark.job.ledger import tables_folder
-from eddyline.runtime.spark.job.static_table import files_of
+from eddyline.runtime.sharded.ingest.control import next_control
+from eddyline.runtime.sharded.job.ledger import tables_folder
+from eddyline.runtime.sharded.job.static_table import files_of
 from tests.spark.simulated import Simulated
 
 SECOND = 1_000_000

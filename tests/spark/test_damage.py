@@ -21,8 +21,9 @@ from eddyline import Session
 from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record
-from eddyline.runtime.spark.ingest.control import write_control
-from eddyline.runtime.spark.job.shard_report import committed_batch
+from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.job import standing
+from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.state.sealed import sealed
 from tests.spark.material import write_files
 
@@ -34,6 +35,7 @@ CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path=
 CREATE TABLE names (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format='parquet', path='{0}/a/0.parquet');
 CREATE QUERY odd AS SELECT v FROM a WHERE v % 2 = 1;
 CREATE QUERY named AS SELECT a.v, n.k FROM a [RANGE 1 SECOND], names n WHERE a.v = n.v;
+CREATE QUERY twice AS SELECT x.v FROM a [RANGE 1 HOUR] x, a [RANGE 1 HOUR] y WHERE x.v = y.v;
 """
 
 
@@ -46,8 +48,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "identity": lambda c: c / "eddyline.json",
     "begun": lambda c: c / "begun.json",
     "ledger": lambda c: c / "eddyline" / "ledger.json",
-    "layout": lambda c: next(f for f in (c / "eddyline" / "layouts").iterdir() if f.name != "book.json"),
-    "book": lambda c: c / "eddyline" / "layouts" / "book.json",
+    "layout": lambda c: next((c / "eddyline" / "layouts").iterdir()),
     "control": lambda c: max((c / "eddyline" / "control").iterdir()),
     "table": lambda c: next((c / "eddyline" / "tables").iterdir()),
     "standing": lambda c: max((c / "eddyline" / "standing").iterdir()),
@@ -55,29 +56,30 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "metadata": lambda c: c / "metadata",
     "offset": lambda c: max(_numbered(c / "offsets"), key=lambda f: int(f.name)),
     "commit": lambda c: max(_numbered(c / "commits"), key=lambda f: int(f.name)),
-    "state": lambda c: max((c / "state" / "0" / "0").rglob("*.changelog"), key=lambda f: int(f.stem.split("_")[0])),
+    "head": lambda c: max((c / "eddyline" / "heads").iterdir()),
+    "state": lambda c: max(f for f in (c / "eddyline" / "segments" / "0").iterdir() if _is_header(f)),
+    "segment": lambda c: max(f for f in (c / "eddyline" / "segments" / "0").iterdir() if not _is_header(f)),
 }
 #: Folders, which are lost as a whole.
 FOLDERS = (
     "offsets/",
     "commits/",
-    "state/",
     "eddyline/",
+    "eddyline/heads/",
+    "eddyline/segments/",
     "eddyline/files/",
     "eddyline/control/",
     "eddyline/layouts/",
     "eddyline/tables/",
 )
-#: What a start does without, or writes anew: a batch whose commit is lost runs again, messages that no batch has read
-#: are said again. The JVM of these tests still has the state.
+#: What a start does without, or writes anew: a batch whose commit is lost comes again, messages that no batch has read
+#: are said again.
 RENEWED = {
     "begun",
     "layout",
-    "book",
     "standing",
     "commit",
     "control",
-    "state",
     "eddyline/control/",
     "eddyline/layouts/",
 }
@@ -100,6 +102,8 @@ SHORT = [
     ("layout", "empty"),
     ("offset", "truncated"),
     ("state", "empty"),
+    ("segment", "bit"),
+    ("head", "missing"),
 ]
 LONG = [(kind, damage) for kind in KINDS for damage in DAMAGES if (kind, damage) not in SHORT]
 LONG += [(folder, "missing") for folder in FOLDERS if (folder, "missing") not in SHORT]
@@ -109,6 +113,10 @@ KINDS |= {
     "pending": lambda c: min((c / "eddyline" / "pending").iterdir()),
     "pending/": lambda c: c / "eddyline" / "pending",
 }
+
+
+def _is_header(file: Path) -> bool:
+    return file.name.count("-") == 1
 
 
 def _numbered(folder: Path) -> list[Path]:
@@ -271,13 +279,12 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(
     spark, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver's own writes; `tests/fault` fills a real disk."""
-    from eddyline.runtime.spark.job import shard_report
 
     def full(*args: object, **more: object) -> None:
         raise OSError(28, os.strerror(28), str(job / "state" / "x"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(shard_report, "write_sealed", full)
+        patched.setattr(standing, "write_sealed", full)
         with pytest.raises(StateProblem, match="cannot be written") as refused:
             run(spark, job)
     assert (

@@ -10,10 +10,11 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from eddyline.errors import CheckpointProblem, DataProblem, EddylineError, Fault, StateProblem, UserError
 from eddyline.model.clock import WallClock
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.ticker import Ticker
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.failure import is_lost, readable, reported
-from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
-from eddyline.runtime.spark.job.ticker import Ticker
+from eddyline.runtime.spark.job.stages import StageTimes
 
 
 def through_the_jvm(problem: BaseException) -> RuntimeError:

@@ -13,8 +13,8 @@ import pytest
 
 from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import bind_script
-from eddyline.runtime.spark.ingest.control import next_control, read_control
-from eddyline.runtime.spark.ingest.idle import IdleWatch
+from eddyline.runtime.sharded.ingest.control import next_control, read_control
+from eddyline.runtime.sharded.ingest.idle import IdleWatch
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
 from eddyline.testing.clocks import MovedClock

@@ -16,10 +16,10 @@ from eddyline import Session
 from eddyline.connectors.results.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
+from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout
-from eddyline.runtime.spark.job.shard_report import committed_batch
 from tests.spark.material import SCHEMA, write_files
 
 pytestmark = pytest.mark.spark
@@ -135,6 +135,8 @@ def test_rows_of_a_frame_and_of_files_that_are_far_ahead(
     # As a kill leaves it before Spark notes that the batch is done.
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "checkpoint" / "commits" / name).unlink()
+    # And before the batch counts: its rows are read again.
+    (tmp_path / "checkpoint" / "eddyline" / "heads" / f"{last:012d}.json").unlink()
     time.sleep(max(0.0, (now + soon - clock()).total_seconds() + 5))
     assert follow(last + 1) == last
     assert found() == dead

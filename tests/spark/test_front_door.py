@@ -12,8 +12,8 @@ import pytest
 from eddyline import Session
 from eddyline.errors import BindingProblem, SettingProblem, SourceProblem, Unsupported, UserError
 from eddyline.runtime.figures.report import Report
+from eddyline.runtime.sharded.job.standing import spark_state
 from eddyline.runtime.spark.job import guest
-from eddyline.runtime.spark.job.shard_report import spark_state
 from tests.spark.material import write_files
 
 pytestmark = pytest.mark.spark

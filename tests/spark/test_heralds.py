@@ -13,7 +13,7 @@ from eddyline.errors import Unsupported
 from eddyline.language import bind_script
 from eddyline.model.records.herald import KIND, TEXT
 from eddyline.model.records.records import Records
-from eddyline.runtime.spark.job.saying import say, say_now
+from eddyline.runtime.sharded.job.saying import say, say_now
 from eddyline.settings import Settings
 from eddyline.tuning import Tuning, ZoneTuning
 from tests.property.compare import plain_rows

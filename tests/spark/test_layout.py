@@ -12,11 +12,11 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.language import bind_script
 from eddyline.language.text.long_lists import LONG
-from eddyline.runtime.spark.ingest.control import forget_control, next_control, read_control, write_control
-from eddyline.runtime.spark.job.document import from_document, kinds_of, to_document
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout, _open
-from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.job.static_table import kept
+from eddyline.runtime.sharded.ingest.control import forget_control, next_control, read_control, write_control
+from eddyline.runtime.sharded.job.document import from_document, kinds_of, to_document
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, _open
+from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.job.static_table import kept
 
 SCRIPT = """
 SET shards = 3;
@@ -42,7 +42,6 @@ def layout(tmp_path: Path) -> JobLayout:
         job.queries,
         job.tables,
         job.settings,
-        lambda n, steps: tuple(range(n * steps)),
         2,
     )
 
@@ -55,7 +54,6 @@ def settle(layout: JobLayout) -> JobLayout:
         layout.queries,
         tables,
         layout.settings,
-        lambda n, steps: tuple(range(n * steps)),
         2,
     )
 
@@ -72,9 +70,7 @@ def test_a_deep_condition_is_a_long_list(tmp_path: Path) -> None:
     job = bind_script(
         f"CREATE STREAM b (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT k FROM b WHERE {terms};"
     )
-    made = settled(
-        str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2
-    )
+    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, 2)
     assert PackedLayout.of(made).open() == made
 
 
@@ -88,9 +84,7 @@ def test_long_lists_of_every_form_come_back(tmp_path: Path) -> None:
         "CREATE STREAM b (k BIGINT, v DOUBLE, m DECIMAL(9, 2), s STRING, ts TIMESTAMP) WITH (time='ts');"
         + "\n".join(queries)
     )
-    made = settled(
-        str(tmp_path), job.streams, job.queries, (), job.settings, lambda n, steps: tuple(range(n * steps)), 2
-    )
+    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, 2)
     again = PackedLayout.of(made).open()
     assert again == made
     assert sum("Literals" in repr(query) for query in again.queries) == len(forms)
@@ -128,11 +122,9 @@ def test_planted_files_run_nothing(layout: JobLayout, tmp_path: Path) -> None:
     mark = tmp_path / "planted code ran"
     evil = pickle.dumps(_Evil(str(mark)))
     packed = PackedLayout.of(layout)
-    packed.begin()
     number = write_control(layout.checkpoint, {"idle": ["a"]})
     opened = {
         packed.path: packed.open,
-        os.path.join(os.path.dirname(packed.path), "book.json"): lambda: packed.at(3),
         layout.tables[0].path: layout.tables[0].rows,
         os.path.join(layout.checkpoint, "eddyline", "control", f"{number:012d}.json"): lambda: read_control(
             layout.checkpoint, number
@@ -150,7 +142,7 @@ def test_planted_files_run_nothing(layout: JobLayout, tmp_path: Path) -> None:
     # A layout of an earlier form, under the name that it had, is not opened, and goes.
     planted = Path(packed.path).with_suffix(".pickle")
     planted.write_bytes(evil)
-    PackedLayout.of(layout).begin()
+    PackedLayout.of(layout).keep()
     assert not mark.exists() and not planted.exists()
     # The file does what it is feared for.
     pickle.loads(evil)

@@ -12,7 +12,8 @@ import pytest
 from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shards.shares import route_all
-from eddyline.runtime.spark.job.ledger import CONTROL, FORMAT, Ledger, LedgerEntry, ledger_path
+from eddyline.runtime.sharded.job.ledger import CONTROL, FORMAT, Ledger, LedgerEntry, ledger_path
+from eddyline.runtime.sharded.storage.heads import Head, Heads
 from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.state.sealed import read_sealed, write_sealed
 from tests.spark.material import SCHEMA, equality, query, stream
@@ -132,11 +133,19 @@ def test_offsets_and_commits_that_are_missing_are_named(
         for number in numbers:
             (tmp_path / folder / str(number)).write_text("v1")
     (tmp_path / "metadata").write_text("{}")
+    for number in commits:
+        Heads(str(tmp_path)).write(Head(number, "", "", {}, {}, []))
     if missing:
         with pytest.raises(CheckpointProblem, match=f"{missing} is missing"):
             check_whole(str(tmp_path), saved)
         return
     check_whole(str(tmp_path), saved)
+    if commits:
+        head = tmp_path / "eddyline" / "heads" / f"{commits[-1]:012d}.json"
+        head.rename(tmp_path / "away")
+        with pytest.raises(CheckpointProblem, match=f"{commits[-1]}.json is missing"):
+            check_whole(str(tmp_path), saved)
+        (tmp_path / "away").rename(head)
     if offsets:
         os.remove(tmp_path / "metadata")
         with pytest.raises(CheckpointProblem, match="metadata is missing"):

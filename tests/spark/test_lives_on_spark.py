@@ -16,7 +16,7 @@ from eddyline.connectors.results.sinks import MemorySink
 from eddyline.language import bind_script
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
-from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop
+from eddyline.runtime.sharded.ingest.control import ask_to_stop, forget_stop
 from eddyline.runtime.spark.job.driver import SparkDriver
 from tests.oracle.intake import Values
 from tests.property.compare import plain_rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -13,18 +12,20 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.window import Rows
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Arrival
-from eddyline.runtime.spark.ingest.packer import Packer
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.shard.assembly import assemble
+from eddyline.runtime.sharded.batch import BatchDocument
+from eddyline.runtime.sharded.ingest.packer import Packer
+from eddyline.runtime.sharded.ingest.packet import Packet
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.shard.assembly import assemble
 from tests.spark.material import equality, layout, query, rows, stream
 
 
-def packets(made: list[pa.RecordBatch], label: int) -> list[SimpleNamespace]:
-    return [SimpleNamespace(**row) for batch in made for row in batch.to_pylist() if row["shard"] == label]
-
-
-def arrivals(of: JobLayout, made: list[pa.RecordBatch], name: str, bound: int | None = None) -> list[Arrival]:
-    return [assemble(of, packets(made, label), {name: bound}).epoch.arrivals[name] for label in of.labels]
+def arrivals(of: JobLayout, made: list[list[Packet]], name: str, bound: int | None = None) -> list[Arrival]:
+    found = []
+    for shard in range(of.shards):
+        mine = [packet for piece in made for packet in piece if packet.shard == shard]
+        found.append(assemble(of, BatchDocument(0, ""), shard, mine, {name: bound}).epoch.arrivals[name])
+    return found
 
 
 def home(arrival: Arrival) -> np.ndarray:
@@ -104,13 +105,14 @@ def test_late_copies_are_left_to_the_home_shard(tmp_path: Path) -> None:
 
 def test_control_records_reach_every_shard_in_order(tmp_path: Path) -> None:
     of = layout([stream("a", 0)], QUERIES["filter"], 2, tmp_path)
-    packer = Packer(of)
-    made = [
-        packer.control(b'{"idle": []}', 1),
-        packer.control(b'{"idle": ["a"]}', 0),
-        packer.control(b'{"closing": true}', 2),
-    ]
-    for label in of.labels:
-        assembled = assemble(of, packets(made, label), {})
+    batch = BatchDocument(0, "", control=({"idle": ["a"]}, {"idle": []}, {"closing": True}))
+    for shard in range(of.shards):
+        assembled = assemble(of, batch, shard, [], {})
         assert assembled.epoch.idle == frozenset() and assembled.epoch.closing
-        assert len(assembled.control) == 3
+
+
+def test_a_stream_that_ends_without_a_piece_ends_in_every_shard(tmp_path: Path) -> None:
+    of = layout([stream("a", 0)], QUERIES["filter"], 2, tmp_path)
+    for shard in range(of.shards):
+        arrival = assemble(of, BatchDocument(0, "", ended=("a",)), shard, [], {}).epoch.arrivals["a"]
+        assert arrival.closed and arrival.total == 0 and not arrival.rows.num_rows

@@ -12,7 +12,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.operators.join.registry import ALLOWED
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.shard import engines
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 from tests.operators.hopeless import HOPELESS, Hopeless
@@ -68,7 +68,7 @@ def simulated(path: Path, policies: tuple[str, ...], scheduler: str) -> tuple[di
         job.run(tables)
     job.run(closing=True)
     found = {name: sorted(map(str, plain_rows([job.table(name)]))) for name in QUERIES}
-    mine = [engine for (_, checkpoint, _), (_, engine) in processor._PIPELINES.items() if checkpoint == str(path)]
+    mine = engines.known(str(path)).values()
     toys = [group.policy(Hopeless) for engine in mine for group in engine.pipeline.groups.values()]  # type: ignore[attr-defined]
     job.close()
     return found, sum(toy.left_out for toy in toys if toy is not None)

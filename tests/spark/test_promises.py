@@ -19,8 +19,8 @@ from eddyline.cli.__main__ import main
 from eddyline.language import bind_script
 from eddyline.plan.shards.decided import finished_line
 from eddyline.runtime.engine.epoch import punctuations_of
+from eddyline.runtime.sharded.job.saying import say
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.saying import say
 from eddyline.settings import Settings
 from tests.oracle.promises import heartbeat_violations
 from tests.property.compare import plain_rows

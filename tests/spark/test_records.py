@@ -13,8 +13,7 @@ import pytest
 from eddyline.errors import Unsupported
 from eddyline.model.records.records import Records
 from eddyline.runtime.engine.records.kinds import ALLOWED
-from eddyline.runtime.spark.job.saying import say, say_now
-from eddyline.state.sealed import unsealed
+from eddyline.runtime.sharded.job.saying import say, say_now
 from tests.property.compare import plain_rows
 from tests.runtime.noted import NAME, struck
 from tests.runtime.test_records import SECOND, Row, epochs, random_rows, run, statements
@@ -34,8 +33,7 @@ def columns(job: Simulated, stream: str, rows: list[Row]) -> pa.Table:
 
 def gates(job: Simulated) -> list[dict[str, Any]]:
     """The gates of stream `a` in the committed state of the shards."""
-    headers = [unsealed(bytes(state["values"][("header",)][0])) for state in job.committed]
-    return [header["pipeline"]["gates"]["a"] for header in headers]
+    return [header["pipeline"]["gates"]["a"] for header in job.headers()]
 
 
 @pytest.mark.parametrize("seed", range(8))

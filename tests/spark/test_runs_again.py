@@ -3,7 +3,6 @@ of the two."""
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.job.shard_report import committed_batch
-from eddyline.runtime.spark.shard.spool import spool_folder
+from eddyline.runtime.sharded.job.standing import committed_batch
 from tests.spark.material import write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -38,20 +36,23 @@ def follow(spark, folder: Path, batches: int, files: str, first: str = "") -> in
     return committed_batch(str(folder / "state"))
 
 
-@pytest.mark.parametrize("files", ["each", "auto"])
-def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, files: str) -> None:
+@pytest.mark.parametrize(("files", "counts"), [("each", False), ("auto", False), ("auto", True)])
+def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, files: str, counts: bool) -> None:
     state = str(tmp_path / "state")
     write_files(tmp_path / "a", ["0.parquet", "1.parquet"], 20)
     last = follow(spark, tmp_path, 2, files)
     # As a kill leaves it that comes after the shards have written their state, and before Spark notes that the batch is
-    # done.
+    # done: before its manifest is written or after.
     for name in (f"{last}", f".{last}.crc"):
         (tmp_path / "state" / "commits" / name).unlink()
-    # The batch runs again, and the next one builds on this second run.
+    head = tmp_path / "state" / "eddyline" / "heads" / f"{last:012d}.json"
+    before = head.read_bytes()
+    if not counts:
+        head.unlink()
+    # Then the batch runs again, and the next one builds on this second run; or its results are delivered again.
     write_files(tmp_path / "a", ["2.parquet"], 20, first=40)
     assert follow(spark, tmp_path, last + 2, files) > last
-    # As a machine that was restarted: nothing is left on the disks of workers.
-    shutil.rmtree(spool_folder(state))
+    assert not head.exists() or (head.read_bytes() == before) == counts
     write_files(tmp_path / "a", ["3.parquet"], 20, first=60)
     with Session(spark=spark, checkpoint=state, out=str(tmp_path / "out"), keep_results=False) as session:
         session.execute(JOB.format(tmp_path, files))

@@ -119,13 +119,6 @@ def test_a_lost_connection_prints_no_traceback(spark: SparkSession, capfd: pytes
             logging.getLogger().removeHandler(handler)
 
 
-def test_labels_fall_into_different_partitions(spark: SparkSession) -> None:
-    for shards in (1, 2, 3, 8, 64):
-        frame = spark.createDataFrame([(label,) for label in session.shard_labels(shards)], "label int")
-        parts = [row[0] for row in frame.selectExpr(f"pmod(hash(label), {shards})").collect()]
-        assert parts == list(range(shards))
-
-
 def test_permissions_of_local_files_are_set_without_a_process(spark: SparkSession, tmp_path: Path) -> None:
     jvm = spark.sparkContext._jvm
     shared = jvm.org.apache.hadoop.fs.FileSystem.getLocal(spark._jsparkSession.sessionState().newHadoopConf())

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.shard import processor
+from eddyline.runtime.sharded.shard import engines
 from tests.spark.simulated import Simulated
 
 BATCHES, ROWS, SHARDS = 16, 2000, 3
@@ -66,5 +66,4 @@ def test_shards_spill_and_answer_alike(crashes: float, tmp_path: Path, monkeypat
     assert list(tmp_path.glob("eddyline-spill-*"))
     job.close()
     gc.collect()
-    mine = [key for key in processor._PIPELINES if key[1] == job.checkpoint]
-    assert not mine and not list(tmp_path.glob("eddyline-spill-*"))
+    assert not engines.known(job.checkpoint) and not list(tmp_path.glob("eddyline-spill-*"))

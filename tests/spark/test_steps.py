@@ -12,7 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.spark.job.ledger import Ledger
+from eddyline.runtime.sharded.job.ledger import Ledger
 from tests.property.compare import plain_rows
 from tests.seeds import cases, first_seed
 from tests.spark.simulated import Simulated

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from eddyline.runtime.spark.job import ticker as module
-from eddyline.runtime.spark.job.ticker import Ticker
+from eddyline.runtime.sharded.job import ticker as module
+from eddyline.runtime.sharded.job.ticker import Ticker
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from eddyline import Session
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-_STATE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 SETTINGS: dict[str, dict[str, str]] = {
     "none": {},
     "ansi": {"spark.sql.ansi.enabled": "true"},
@@ -25,7 +24,6 @@ SETTINGS: dict[str, dict[str, str]] = {
         "spark.sql.execution.arrow.pyspark.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     },
-    "state": {"spark.sql.streaming.stateStore.providerClass": _STATE},
     "case": {"spark.sql.caseSensitive": "true"},
     "empty batches": {"spark.sql.streaming.noDataMicroBatches.enabled": "true", "spark.sql.streaming.stopTimeout": "1"},
     "legacy": {"spark.sql.legacy.timeParserPolicy": "LEGACY", "spark.sql.storeAssignmentPolicy": "LEGACY"},

@@ -3,7 +3,7 @@
 Answer   `write_sealed` writes a JSON value whole, with the checksum of its text beside it; `read_sealed` gives the
          value back, or raises a `CheckpointProblem` with the file, what it held and what can be done. `checksum` is for
          blocks of bytes whose checksums another sealed file has. `not_writable` is the error when a file of a checkpoint
-         cannot be written.
+         cannot be written; `kept_in` raises it.
 Limits   The checksum (CRC-32, 3 GB a second) finds damage, not forgery: the owner of a checkpoint is trusted.
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from eddyline.errors import CheckpointProblem, StateProblem
@@ -87,3 +89,15 @@ def not_writable(folder: str, problem: OSError) -> StateProblem:
         detail=f"{named}{problem.strerror}",
         hint="check space and permissions; then the same command continues from the last checkpoint",
     )
+
+
+@contextmanager
+def kept_in(checkpoint: str) -> Iterator[None]:
+    """Around code that writes to the checkpoint."""
+    try:
+        yield
+    except ConnectionError:
+        # Not of a file.
+        raise
+    except OSError as problem:
+        raise not_writable(checkpoint, problem) from problem

@@ -27,7 +27,7 @@ from eddyline.model.schema import DERIVED_TIME, RESULT_TIME
 from eddyline.state.renumbering import Renumbering
 from eddyline.state.store import DROPPED, Store
 
-#: Larger segments are left alone: state stores like values of a few megabytes.
+#: Larger segments are left alone: writing them again costs more than it saves.
 _ROWS_AT_MOST = 65_536
 #: Smaller ones are not written again.
 _ROWS_WORTH = 1024

@@ -49,22 +49,21 @@ from eddyline.runtime.front.own_functions import codes
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
 from eddyline.runtime.reporting.reporter import Reporter
+from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.saying import say, say_now
+from eddyline.runtime.sharded.job.shipped import Shipped
+from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.failure import kept_in
 from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
 from eddyline.runtime.spark.job.guest import check_session, check_workers
-from eddyline.runtime.spark.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
-from eddyline.runtime.spark.job.progress import StreamProgress
-from eddyline.runtime.spark.job.saying import say, say_now
-from eddyline.runtime.spark.job.shard_report import committed_batch
-from eddyline.runtime.spark.job.shipped import Shipped
 from eddyline.runtime.spark.job.watched import WatchedSparkDriver
 from eddyline.runtime.spark.job.wholeness import check_whole
-from eddyline.runtime.spark.output.sinks import Delivered
 from eddyline.runtime.spark.output.table_sink import check_sink
-from eddyline.runtime.spark.shard.spool import spool_folder
+from eddyline.state.sealed import kept_in
 
 
 class SparkRunner:
@@ -87,7 +86,7 @@ class SparkRunner:
         self.checkpoint = os.path.abspath(checkpoint or tempfile.mkdtemp(prefix="eddyline-"))
         if checkpoint is None:
             # Not with the run: DataFrames over results outlive it.
-            weakref.finalize(self, _remove, self.checkpoint)
+            weakref.finalize(self, shutil.rmtree, self.checkpoint, ignore_errors=True)
         self._out = out
         self._keep_results = keep_results
         self._clock = clock
@@ -439,16 +438,8 @@ class SparkRunner:
 
     def _built(self) -> SparkDriver:
         self.prepare_out()
-        functions = tuple(self.job.catalog.functions.values())
-        layout = make_layout(
-            self.spark,
-            self.checkpoint,
-            self.job.streams,
-            self.job.queries,
-            self.job.tables,
-            self.job.settings,
-            functions,
-        )
+        job, functions = self.job, tuple(self.job.catalog.functions.values())
+        layout = make_layout(self.spark, self.checkpoint, job.streams, job.queries, job.tables, job.settings, functions)
         out = self.results if self._keep_results or self._out is not None else None
         say(self.checkpoint, self.job.records)
         driver = SparkDriver(
@@ -474,8 +465,3 @@ class SparkRunner:
             self._note_saved()
         for observer in tuple(self.observers):
             observer(partial(job_report, self.driver, plans=False))
-
-
-def _remove(checkpoint: str) -> None:
-    for folder in (checkpoint, spool_folder(checkpoint)):
-        shutil.rmtree(folder, ignore_errors=True)

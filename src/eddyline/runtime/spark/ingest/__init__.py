@@ -1,1 +1,1 @@
-"""Rows and control records into packets, on the way to their shards."""
+"""Files and DataFrames as sources of a job on Spark."""

@@ -23,13 +23,19 @@ from eddyline.connectors.future_rows import limit_at, within
 from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import from_arrow
 from eddyline.model.schema import Column, Schema
-from eddyline.runtime.spark.ingest.packet import PACKET, spark_schema
-from eddyline.runtime.spark.ingest.sources import packer_of
+from eddyline.runtime.sharded.ingest.packet import Packet
+from eddyline.runtime.sharded.job.layout import PackedLayout
+from eddyline.runtime.sharded.phases import packer_of
+from eddyline.runtime.spark.ingest.sources import PACKETS
 from eddyline.runtime.spark.job.failure import reported
-from eddyline.runtime.spark.job.layout import PackedLayout
 
 #: The column with the wall clock when the batch was planned; no stream declares it.
 _PLANNED = "_planned"
+#: The local property of Spark's that names the layout of the batch at hand.
+LAYOUT = "eddyline.layout"
+_SCHEMA = pa.schema(
+    zip(Packet._fields, [pa.int32()] * 2 + [pa.int64()] * 3 + [pa.bool_()] + [pa.binary()] * 4, strict=True)
+)
 #: Pieces of one partition are numbered below this.
 _PIECES_PER_PARTITION = 1 << 40
 
@@ -62,10 +68,12 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with reported("the layout of the job"):
-            layout, packer = packed.open(), packer_of(packed)
+            context = TaskContext.get()
+            assert context is not None
+            now = packed.named(context.getLocalProperty(LAYOUT) or packed.digest)
+            layout, packer = now.open(), packer_of(now)
         stream = layout.streams[layout.numbers[name]]
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
+        partition = context.partitionId()
         row = 0
         for number, batch in enumerate(batches):
             with reported(f"stream {name}, partition {partition}"):
@@ -76,10 +84,13 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
                     else None
                 )
                 chunk = within(conform(rows, stream, f"partition {partition}", row), stream, limit)
-                yield packer.pack(name, chunk.rows, chunk.bad, partition * _PIECES_PER_PARTITION + number, False, row)
+                place = partition * _PIECES_PER_PARTITION + number
+                packets = packer.pack(name, chunk.rows, chunk.bad, place, False, row)
+                columns = zip(*packets, strict=True)
+                yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
             row += batch.num_rows
 
     if timed:
         # Spark keeps this instant with the offsets of the batch: a batch that runs again has the same.
         frame = frame.withColumn(_PLANNED, current_timestamp())
-    return frame.mapInArrow(pack, spark_schema(PACKET))
+    return frame.mapInArrow(pack, PACKETS)

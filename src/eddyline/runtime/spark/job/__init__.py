@@ -1,1 +1,1 @@
-"""The job on the driver: session, layout, ledger, queries that come and go."""
+"""The job on the driver: the session, its settings, errors and figures."""

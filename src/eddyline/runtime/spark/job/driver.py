@@ -1,15 +1,15 @@
-"""The Spark driver: source, stateful step, delivery; start, stop, end.
+"""The Spark driver: a streaming query that says when there is a batch; start, stop, end.
 
 Answer   `run` reads everything there is and ends the streams in the same run; `start` follows the sources until `stop`.
-         Results of each micro-batch are written under its id before Spark commits it.
+         Structured Streaming decides about micro-batches, writes their offsets, and commits them. For each it calls
+         this driver, which makes the batch's document, has it conducted unless it counts already, and delivers it.
 
-             files, control ─ PacketSource ─┐
-             any streaming DataFrame ─ pack ┴ groupBy(shard) ─ ShardProcessor ─ foreachBatch(Delivery)
+             files, control ─ PacketSource: offsets ─┐
+             any streaming DataFrame ─ pack: packets ┴ foreachBatch: document, conductor, manifest, delivery
 
-State    Spark's checkpoint (offsets, commits, state), and below `eddyline/` in it: the ledger, the list of files,
-         control records, layouts, staged results.
-Limits   The number of shards, and of stateful steps one after the other (`plan/shards/steps.py`), is fixed by the first
-         run on a checkpoint.
+State    Spark's checkpoint (offsets, commits), and below `eddyline/` in it all that is the job's own.
+Limits   The number of shards, and of steps one after the other (`plan/shards/steps.py`), is fixed by the first run on a
+         checkpoint.
 """
 
 from __future__ import annotations
@@ -41,25 +41,31 @@ from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.figures.publication import Publication
 from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.spark.ingest.control import ask_to_stop, forget_stop, write_control
-from eddyline.runtime.spark.ingest.file_log import take_warnings
-from eddyline.runtime.spark.ingest.frames import packed_frame
-from eddyline.runtime.spark.ingest.idle import IdleWatch
-from eddyline.runtime.spark.ingest.packet import CARRIED, PARCEL, spark_schema
-from eddyline.runtime.spark.ingest.sources import PacketSource, source_with
-from eddyline.runtime.spark.job.failure import is_lost, kept_in, readable
+from eddyline.runtime.sharded.conducting import Batches
+from eddyline.runtime.sharded.ingest.control import ask_to_stop, forget_stop, write_control
+from eddyline.runtime.sharded.ingest.file_log import take_warnings
+from eddyline.runtime.sharded.ingest.idle import IdleWatch
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
+from eddyline.runtime.sharded.job.ledger import JOB
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.requests import PendingAnswer
+from eddyline.runtime.sharded.job.roster import ShardedRoster
+from eddyline.runtime.sharded.job.shipped import Shipped
+from eddyline.runtime.sharded.job.standing import committed_batch, write_pending
+from eddyline.runtime.sharded.job.ticker import Ticker
+from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
+from eddyline.runtime.sharded.output.parcels import Parcel
+from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.shard.pipeline import ShardEngine, ShardPipeline
+from eddyline.runtime.spark.conductor import SparkConductor
+from eddyline.runtime.spark.ingest.frames import LAYOUT, packed_frame
+from eddyline.runtime.spark.ingest.inputs import Inputs
+from eddyline.runtime.spark.ingest.sources import PacketSource
+from eddyline.runtime.spark.job.failure import is_lost, readable
 from eddyline.runtime.spark.job.guest import job_settings
-from eddyline.runtime.spark.job.layout import JobLayout, PackedLayout
-from eddyline.runtime.spark.job.ledger import JOB
-from eddyline.runtime.spark.job.progress import StageTimes, StreamProgress
-from eddyline.runtime.spark.job.requests import PendingAnswer
-from eddyline.runtime.spark.job.roster import SparkRoster
-from eddyline.runtime.spark.job.shard_report import committed_batch, write_standing
-from eddyline.runtime.spark.job.shipped import Shipped
-from eddyline.runtime.spark.job.ticker import Ticker
-from eddyline.runtime.spark.output.sinks import BatchDelivery, Delivered
+from eddyline.runtime.spark.job.stages import StageTimes
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
-from eddyline.runtime.spark.shard.processor import ShardProcessor
+from eddyline.state.sealed import kept_in
 
 #: Seconds between two checks of the running query.
 _LOOK_SECONDS = 0.2
@@ -77,7 +83,7 @@ class SparkDriver:
         frames: Mapping[str, DataFrame] | None = None,
         on_batch: Callable[[Delivered, StreamProgress], None] | None = None,
         clock: Clock | None = None,
-        processor: type[ShardProcessor] = ShardProcessor,
+        engine: type[ShardEngine] = ShardPipeline,
     ):
         """
         Args:
@@ -87,7 +93,7 @@ class SparkDriver:
             frames: stream -> its streaming DataFrame, for streams that are not files.
             on_batch: Called with every micro-batch.
             clock: Gives the time for idle streams and for waiting.
-            processor: What runs a shard; tests have others.
+            engine: What runs a shard; tests have others.
         """
         self.spark = spark
         self.layout = layout
@@ -98,7 +104,10 @@ class SparkDriver:
         #: What readers in other threads see of the job; None: there are none.
         self.publication: Publication | None = None
         self.clock = clock or WallClock()
-        self._processor = processor
+        self._engine = engine
+        self._conduct: Callable[[DataFrame, int], list[Parcel]] = lambda frame, batch: []
+        #: What ended a batch before it was delivered.
+        self._lost: Exception | None = None
         self.delivery = BatchDelivery(
             {s.name: s for s in layout.streams},
             layout.staging,
@@ -112,7 +121,7 @@ class SparkDriver:
         self.ticker = Ticker()
         self.control = ControlFolder(layout.checkpoint)
         #: Queries that come and go; None: those of the layout, for ever.
-        self.roster: SparkRoster | None = None
+        self.roster: ShardedRoster | None = None
         #: Writes the job's report; None: the job has none.
         self.reporter: Reporter | None = None
         #: Functions of one's own, which tasks get along with the layout.
@@ -142,7 +151,7 @@ class SparkDriver:
             own: Further sinks: by query, or a function that is asked for each, also for those that come later.
         """
         given: SessionSinks = own if callable(own) else lambda name, _: (own or {}).get(name, ())
-        self.roster = SparkRoster(self.layout, catalog, self.delivery, given)
+        self.roster = ShardedRoster(self.layout, catalog, self.delivery, given)
 
     def be_watched(self, reporter: Reporter) -> None:
         """Write reports with the batches, and while none comes."""
@@ -369,7 +378,7 @@ class SparkDriver:
             self._note_events(query)
 
     def _start(self, once: bool) -> StreamingQuery:
-        with job_settings(self.spark, self.layout.width), kept_in(self.layout.checkpoint):
+        with job_settings(self.spark), kept_in(self.layout.checkpoint):
             try:
                 return self._started(once)
             except (EddylineError, OSError):
@@ -382,17 +391,16 @@ class SparkDriver:
         if self._stopping:
             # The request came before the start; the one of an earlier run has been forgotten.
             ask_to_stop(self.layout.checkpoint, self._last_control)
-        self.spark.dataSource.register(source_with(self.functions))
+        self.spark.dataSource.register(PacketSource)
         if self.roster is not None:
             self.roster.begin()
             self.layout = self.roster.layout
         packed = replace(PackedLayout.of(self.layout), functions=self.functions)
-        packed.begin()
+        self._conduct, self._lost = self._conducting(packed), None
         source = (
             self.spark.readStream.format(PacketSource.name())
             .option("digest", packed.digest)
             .option("layout", packed.path)
-            .option("tasks", str(self.spark.sparkContext.defaultParallelism))
             .option("once", "true" if once else "false")
             .load()
         )
@@ -401,14 +409,39 @@ class SparkDriver:
             warnings.simplefilter("ignore", FutureWarning)
             for name, frame in self.frames.items():
                 source = source.unionByName(packed_frame(frame, name, packed))
-            for step in range(self.layout.steps):
-                schema = spark_schema(PARCEL if step == self.layout.steps - 1 else CARRIED)
-                processor = self._processor(packed, step, self.layout.steps)
-                source = source.groupBy("shard").transformWithState(processor, schema, "Append", "None")
-        writer = source.writeStream.foreachBatch(self.delivery).option(
+        writer = source.writeStream.foreachBatch(self._deliver).option(
             "checkpointLocation", f"file://{self.layout.checkpoint}"
         )
         return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _conducting(self, first: PackedLayout) -> Callable[[DataFrame, int], list[Parcel]]:
+        """What has the batches of one run conducted."""
+        conductor = SparkConductor(self.spark, Phases(first, self._engine))
+        inputs, batches = Inputs(self.layout), Batches(self.layout.checkpoint, self.layout.shards)
+
+        def conduct(frame: DataFrame, number: int) -> list[Parcel]:
+            packed = first if self.roster is None else self.roster.packed
+            source, end = inputs.source(number)
+            # For tasks that pack rows of DataFrames.
+            self.spark.sparkContext.setLocalProperty(LAYOUT, packed.digest)
+            return batches.parcels(
+                number,
+                source,
+                lambda head: (inputs.batch(number, packed, end, head), end),
+                lambda batch: conductor.run(batch, frame if self.frames else None),
+            )
+
+        return conduct
+
+    def _deliver(self, frame: DataFrame, batch: int) -> None:
+        try:
+            with kept_in(self.layout.checkpoint):
+                parcels = self._conduct(frame, batch)
+        except Exception as problem:
+            # Spark would make a page of it.
+            self._lost = problem
+            raise
+        self.delivery(parcels, batch)
 
     def _failed(self, problem: BaseException) -> EddylineError:
         """What ended the job; its last report says it too."""
@@ -419,7 +452,7 @@ class SparkDriver:
     def _readable(self, problem: BaseException) -> EddylineError:
         """What went wrong, in one message: in a sink or a callback of this process, or somewhere in Spark."""
         failed = self.delivery.failed
-        return readable(problem) if failed is None else hand_over_problem(failed)
+        return readable(self._lost or problem) if failed is None else hand_over_problem(failed)
 
     def _opened_sink(self, sink: DeclaredSink) -> Sink:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)
@@ -449,7 +482,7 @@ class SparkDriver:
         for note in delivered.notes.values():
             self.idle.saw_rows([name for name, rows in note["rows_in"].items() if rows])
         with kept_in(self.layout.checkpoint):
-            write_standing(self.layout.checkpoint, delivered.batch, delivered.notes, delivered.pending)
+            write_pending(self.layout.checkpoint, delivered.batch, delivered.pending)
             if self.roster is not None:
                 self.roster.after_batch(delivered)
                 self.progress.forget_oldest(self.delivery.schemas)

@@ -21,7 +21,6 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 import eddyline.errors as errors
 from eddyline.runtime.recovery.checkpoint_identity import RESTORE
 from eddyline.runtime.spark.job.session import log_path
-from eddyline.state.sealed import not_writable
 
 _MARK = "eddyline-error:"
 
@@ -68,15 +67,6 @@ def _fault(problem: Exception, where: str) -> str:
     return _marked(
         "Fault", f"{type(problem).__name__}: {problem}", place, "this is a fault of the engine; please report it"
     )
-
-
-@contextmanager
-def kept_in(checkpoint: str) -> Iterator[None]:
-    """Around code of the driver that writes to the checkpoint."""
-    try:
-        yield
-    except OSError as problem:
-        raise not_writable(checkpoint, problem) from problem
 
 
 def readable(problem: BaseException) -> errors.EddylineError:

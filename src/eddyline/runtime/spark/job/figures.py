@@ -23,13 +23,12 @@ from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.figures.figures import memory_budget, merged_further, nodes_of
 from eddyline.runtime.figures.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.figures.response import Times
+from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.job.ledger import Ledger
+from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.layout import JobLayout
-from eddyline.runtime.spark.job.ledger import Ledger
-from eddyline.runtime.spark.job.progress import StreamProgress
-from eddyline.runtime.spark.job.session import shard_labels
-from eddyline.runtime.spark.job.settle import settled
-from eddyline.runtime.spark.shard.pipeline import model_pipeline
 from eddyline.settings import Settings
 
 
@@ -43,16 +42,8 @@ def make_layout(
     functions: Sequence[OwnFunction] = (),
 ) -> JobLayout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
-    return settled(
-        checkpoint,
-        streams,
-        queries,
-        tables,
-        settings or Settings(),
-        shard_labels,
-        spark.sparkContext.defaultParallelism,
-        functions,
-    )
+    usual = spark.sparkContext.defaultParallelism
+    return settled(checkpoint, streams, queries, tables, settings or Settings(), usual, functions)
 
 
 def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:

@@ -1,7 +1,7 @@
 """A Spark session that the caller owns: what a job needs of it, and how it is left as it was.
 
-Answer   `check_session` refuses what cannot work, with a hint, before anything starts: Spark Connect, a Spark without
-         `transformWithState`, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a
+Answer   `check_session` refuses what cannot work, with a hint, before anything starts: Spark Connect, an old
+         Spark, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a
          job's SQL settings on a session while its query starts, and takes them off again: a streaming query keeps a
          copy.
 State    Which applications have been checked.
@@ -14,15 +14,16 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 
-from pyspark.sql import GroupedData, SparkSession
+from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem
 from eddyline.runtime.spark.job.failure import readable
 from eddyline.runtime.spark.job.session import prepare_session
+
+#: The first Spark whose data sources in Python can end a bounded run.
+_LOWEST_SPARK = (4, 1)
 
 _CHECKED: set[str] = set()
 
@@ -35,23 +36,8 @@ def check_session(spark: SparkSession) -> None:
             detail="results are written by this process, which Spark Connect has no driver for",
             hint="SparkSession.builder.master(…).getOrCreate(), or spark-submit",
         )
-    if not hasattr(GroupedData, "transformWithState"):
-        raise SettingProblem(
-            f"Spark {spark.version} has no transformWithState for rows in Python",
-            hint="pip install 'pyspark>=4.1', on the workers too",
-        )
-    missing = [name for name in ("google.protobuf", "pyarrow") if not _is_there(name)]
-    if missing:
-        raise SettingProblem(
-            f"Spark's stateful step needs {' and '.join(missing)}", hint=f"pip install {' '.join(missing)}"
-        )
-
-
-def _is_there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
+    if tuple(map(int, spark.version.split(".")[:2])) < _LOWEST_SPARK:
+        raise SettingProblem(f"Spark {spark.version} is too old", hint="pip install 'pyspark>=4.1', on the workers too")
 
 
 def check_workers(spark: SparkSession, checkpoint: str) -> None:
@@ -110,16 +96,14 @@ class _Probe:
         self.checkpoint = checkpoint
 
     def __call__(self, _: int) -> tuple[str, str, bool]:
-        # What the stateful step imports, without naming it when it is not there.
-        import_module("google.protobuf")
         return platform.node(), _version(), os.path.isdir(self.checkpoint)
 
 
 @contextmanager
-def job_settings(spark: SparkSession, shards: int) -> Iterator[None]:
+def job_settings(spark: SparkSession) -> Iterator[None]:
     """The SQL settings of a job, while its query starts."""
     before = dict(spark.conf.getAll)
-    prepare_session(spark, shards)
+    prepare_session(spark)
     try:
         yield
     finally:

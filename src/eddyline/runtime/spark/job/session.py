@@ -1,7 +1,7 @@
 """A Spark session with the settings that matter to a job.
 
 Answer   `open_session` finds a Java, points the workers at the running interpreter and sets what was measured to count
-         before the JVM starts; `shard_labels` names shards so that Spark puts each into a partition of its own.
+         before the JVM starts.
 Limits   On a cluster the session is the user's: `check_session` says what a job needs of it. Sizes of heaps and the
          interpreter of the workers cannot be changed once a JVM runs.
 """
@@ -26,12 +26,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import accumulators
 from pyspark.sql import SparkSession
 
-from eddyline.errors import SettingProblem, SourceProblem
+from eddyline.errors import SettingProblem
 from eddyline.runtime.spark.job.java import suitable_java
 from eddyline.runtime.spark.job.local_files import keep_in_process
 
 _PY4J = os.path.join(os.path.dirname(py4j.__file__), "")
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 #: Renames without forking a process per file, which the default does where Hadoop's native library is missing.
 _LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -39,18 +38,9 @@ _LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.Fi
 JOB_SETTINGS: dict[str, str] = {
     # Event times have no zone with us; UTC keeps Spark from shifting them.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
-    # Write what changed, not the whole database, after every batch.
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Every run of a batch writes state under a name of its own, and the commit of the batch says which is the truth.
-    # With names that are only numbers, a batch that ran again leaves the state of its first run on the disk, and later
-    # ones build on the second.
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-    # Counting rows would look each key up before it is written.
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-    # A micro-batch is one shuffle of few large rows: there is nothing to adapt, and planning it again costs time.
+    # Rows of DataFrames are packed as they come: there is nothing to adapt, and planning again costs time.
     "spark.sql.adaptive.enabled": "false",
-    # Plans of three operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
+    # Plans of two operators over a handful of rows: compiling them costs more than interpreting them (350 -> 270 ms).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Tracebacks are ours to shorten. Spark passes this on in the environment of its workers, and only to some: without
@@ -70,7 +60,7 @@ _LOCAL_SETTINGS: dict[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # Workers are forked with the engine loaded.
-    "spark.python.daemon.module": "eddyline.runtime.spark.shard.daemon",
+    "spark.python.daemon.module": "eddyline.runtime.spark.daemon",
     # Every broadcast of a batch (there are three, of some kilobytes) begins by making room for one block; the default
     # is 4 MB.
     "spark.broadcast.blockSize": "256k",
@@ -109,7 +99,7 @@ def open_session(
     if running is not None:
         return running
     os.environ["JAVA_HOME"] = suitable_java()
-    # The helper process of the stateful step takes the system's python otherwise.
+    # Helper processes take the system's python otherwise.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     wanted = {"spark.driver.memory": memory, **JOB_SETTINGS}
     if master.startswith("local"):
@@ -204,46 +194,7 @@ def _aside(path: str) -> Iterator[None]:
         os.close(log)
 
 
-def prepare_session(session: SparkSession, shards: int) -> None:
+def prepare_session(session: SparkSession) -> None:
     """Put a job's SQL settings on a session, the user's or ours."""
     for key, value in JOB_SETTINGS.items():
         session.conf.set(key, value)
-    session.conf.set("spark.sql.shuffle.partitions", str(shards))
-
-
-def shard_labels(shards: int, steps: int = 1) -> tuple[int, ...]:
-    """One integer per shard and step such that Spark's hash sends those of a step to different partitions: 0 and 1 of
-    two share one.
-
-    >>> shard_labels(2), shard_labels(2, 2)
-    ((2, 0), (2, 0, 4, 1))
-    """
-    labels: list[list[int]] = [[] for _ in range(shards)]
-    # About n ln n draws fill n boxes; a bound, so that a mistake here is an error and not a hang.
-    for candidate in range(64 * shards * steps + 1024):
-        labels[spark_hash(candidate) % shards].append(candidate)
-        if all(len(of_part) >= steps for of_part in labels):
-            return tuple(of_part[step] for step in range(steps) for of_part in labels)
-    raise SourceProblem(f"no labels were found for {shards} shards", hint="choose fewer shards: SET shards = …")
-
-
-def spark_hash(value: int) -> int:
-    """Spark's `hash(cast(value as int))`: 32-bit Murmur3 with the seed 42. Asking Spark itself would cost a job.
-
-    >>> spark_hash(0)
-    933211791
-    """
-    mixed = _rotated(value * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
-    word = (_rotated(42 ^ mixed, 13) * 5 + 0xE6546B64 & _WORD) ^ 4
-    word = (word ^ word >> 16) * 0x85EBCA6B & _WORD
-    word = (word ^ word >> 13) * 0xC2B2AE35 & _WORD
-    word ^= word >> 16
-    return word - (1 << 32) if word >> 31 else word
-
-
-#: The lower 32 bits.
-_WORD = 0xFFFFFFFF
-
-
-def _rotated(word: int, bits: int) -> int:
-    return (word << bits | word >> 32 - bits) & _WORD

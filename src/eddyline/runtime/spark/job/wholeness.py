@@ -1,7 +1,7 @@
 """Whether a checkpoint has the files that a job on Spark cannot go on without.
 
-Answer   `check_whole` refuses a checkpoint in which the ledger, Spark's metadata, the plan or the commit of a batch is
-         missing. Spark takes a folder without offsets for a new job and reads everything again; a ledger that is not
+Answer   `check_whole` refuses a checkpoint in which the ledger, Spark's metadata, the plan, the commit or the
+         manifest of a batch is missing. Spark takes a folder without offsets for a new job and reads everything again; a ledger that is not
          there would be that of a new job.
 Limits   Names only: what is in the files is checked where they are read.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 
 from eddyline.errors import CheckpointProblem
-from eddyline.runtime.spark.job.ledger import HELD, ledger_path
-from eddyline.runtime.spark.job.shard_report import committed_batch, planned_batch
+from eddyline.runtime.sharded.job.ledger import HELD, ledger_path
+from eddyline.runtime.sharded.job.standing import committed_batch, planned_batch
+from eddyline.runtime.sharded.storage.heads import Heads
 from eddyline.state.sealed import RESTORE
 
 
@@ -38,6 +39,9 @@ def check_whole(checkpoint: str, has_saved: bool) -> None:
         raise _missing(
             os.path.join(checkpoint, "commits", str(planned - 1)), "that a batch counts, and which state is its own"
         )
+
+    if committed >= 0:
+        Heads(checkpoint).read(committed)
 
 
 def _missing(path: str, held: str) -> CheckpointProblem:

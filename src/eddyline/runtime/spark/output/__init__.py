@@ -1,1 +1,1 @@
-"""Results from shards to sinks."""
+"""Sinks that Spark writes."""

@@ -1,0 +1,1 @@
+"""A batch of a job on several shards, whoever runs its tasks; no Spark."""

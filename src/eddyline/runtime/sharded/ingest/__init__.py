@@ -1,0 +1,1 @@
+"""Rows and control records into packets, on the way to their shards."""

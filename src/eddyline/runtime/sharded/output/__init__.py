@@ -1,0 +1,1 @@
+"""Results from shards to sinks."""

@@ -1,0 +1,126 @@
+"""What tasks of a batch do, wherever they run.
+
+Answer   `read` turns a piece of the batch's input into packets: for each shard its rows, and for every shard the tick
+         of the piece. `step` runs the epoch of one shard over all packets for it, and gives packets for shards of later
+         steps, parcels, and one note.
+
+             read(piece) ─► packets and ticks ─► step(shard) ─► packets ─► step(shard of the next step) ─► …
+                                                     └► parcels, note              └► parcels, note
+
+State    None here; engines stay in the process between batches (`shard/engines.py`).
+Limits   No shard steps before the packets of every piece are there: a tick that is missing would let it pass rows that
+         are still to come. Whoever runs the phases sees to that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import pyarrow as pa
+
+from eddyline.connectors.files.files import read_chunks
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.future_rows import limit_at, within
+from eddyline.connectors.guarded.parsing_marks import shared_marks
+from eddyline.runtime.figures.memory import resident_bytes
+from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
+from eddyline.runtime.sharded.ingest.packer import Packer
+from eddyline.runtime.sharded.ingest.packet import PIECE_ROWS, Packet
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, parsing_folder
+from eddyline.runtime.sharded.output.parcels import Parcel, Shelf, note, parcels
+from eddyline.runtime.sharded.shard.assembly import assemble
+from eddyline.runtime.sharded.shard.engines import Engines
+from eddyline.runtime.sharded.shard.pipeline import ShardEngine, ShardPipeline
+
+#: Pieces of one file are numbered below this.
+PIECES_PER_FILE = 1 << 24
+
+
+@dataclass(frozen=True)
+class Phases:
+    #: The first layout of the run, with the functions that its queries call.
+    packed: PackedLayout
+    #: What makes the engines of shards.
+    engine: type[ShardEngine] = ShardPipeline
+    #: Engines of each step that a process keeps.
+    most_engines: int = 4
+
+    def layout(self, batch: BatchDocument) -> JobLayout:
+        return self.packed.named(batch.layout).open()
+
+    def read(self, batch: BatchDocument, piece: FilePiece) -> Iterator[Packet]:
+        """A file in pieces of bounded size; every file gives at least one, so that its tick is never missing."""
+        layout, packer = self.layout(batch), packer_of(self.packed.named(batch.layout))
+        stream = layout.streams[layout.numbers[piece.stream]]
+        file, limit = DataFile(piece.name, piece.path), limit_at(stream, batch.at)
+        marks = shared_marks(parsing_folder(layout.checkpoint)).of(file.path)
+        place, first_row, size = piece.number * PIECES_PER_FILE, 0, 0
+        waiting: list[pa.Table] = []
+        bad: list[pa.Table] = []
+
+        def packed(closed: bool) -> list[Packet]:
+            rows = pa.concat_tables(waiting) if waiting else stream.schema.arrow.empty_table()
+            return packer.pack(stream.name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
+
+        for chunk in (within(chunk, stream, limit) for chunk in read_chunks(stream, file, marks=marks)):
+            if size and size + chunk.rows.num_rows > PIECE_ROWS:
+                yield from packed(False)
+                place, first_row, size = place + 1, first_row + size, 0
+                waiting, bad = [], []
+            if chunk.rows.num_rows:
+                waiting.append(chunk.rows)
+                size += chunk.rows.num_rows
+            if chunk.bad is not None:
+                bad.append(chunk.bad)
+        yield from packed(piece.is_last)
+
+    def step(self, batch: BatchDocument, shard: int, packets: Iterable[Packet]) -> Iterator[Packet | Parcel]:
+        layout, clock = self.layout(batch), [time.perf_counter()]
+        engines = Engines(self.packed.digest, layout, self.engine, self.most_engines * layout.steps)
+        opened = engines.opened(shard, batch.before.get(shard))
+        engine = opened.engine
+        clock.append(time.perf_counter())
+        assembled = assemble(layout, batch, shard, packets, engine.bounds(), opened.idle)
+        clock.append(time.perf_counter())
+        changed = engine.control(layout, batch.control)
+        silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
+        shelf = Shelf(layout, shard, batch.number, silent)
+        outcome = engine.step(assembled.epoch, shelf.take)
+        clock.append(time.perf_counter())
+        written = engines.kept(shard, batch.number, opened, assembled.epoch.idle)
+        clock.append(time.perf_counter())
+        arrivals = assembled.epoch.arrivals.items()
+        yield from parcels(outcome, shelf)
+        facts = {
+            "came_from": opened.came_from,
+            "state": written.names,
+            "released": time.time(),
+            "frontier": outcome.frontier,
+            "frontiers": outcome.frontiers,
+            "waiting": outcome.waiting,
+            "rows_in": assembled.rows_in,
+            "bad": {name: arrival.bad.num_rows for name, arrival in arrivals if arrival.bad is not None},
+            "closing": assembled.epoch.closing,
+            "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},
+            "bytes_written": written.size,
+            "worker_bytes": resident_bytes(),
+            "seconds": dict(
+                zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)
+            ),
+            "statistics": engine.statistics(),
+            "seen": engine.observed(),
+            "asked": outcome.asked,
+        }
+        yield note(shard, facts)
+        for (stream, maker), rows in outcome.handed.items():
+            yield from packer_of(self.packed.named(batch.layout)).hand_on(stream, maker, shard, rows)
+
+
+@lru_cache(maxsize=2)
+def packer_of(packed: PackedLayout) -> Packer:
+    """This process's packer for a layout: compiling keys costs, and tasks are many."""
+    return Packer(packed.open())

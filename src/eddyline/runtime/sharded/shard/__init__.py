@@ -1,0 +1,1 @@
+"""The engine of one shard between two batches."""

@@ -1,0 +1,1 @@
+"""What shards keep between two batches, as whole objects."""

@@ -1,0 +1,133 @@
+"""Spark as the conductor of a batch: one job over byte arrays runs all of its phases.
+
+Answer   `run` has Spark read the pieces of a batch, place the packets by its own shuffle, and step the shards; Spark's
+         retries, placement and lost executors are those of any job. Each further step of the queries is one more
+         shuffle. Where there is little to read, and no rows of DataFrames, every shard reads all of it and keeps what
+         is its own: then there is one stage and no shuffle.
+
+             pieces ─ read ─┐
+             DataFrames ────┴ partitionBy ─ step ─ partitionBy ─ step of the next step ─ … ─ collect: parcels
+
+State    None: shards lie in the objects of the checkpoint, their engines in Python workers.
+Limits   Nothing waits inside a task, so more shards than slots run one after the other. A shuffle is removed with its
+         batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pyspark import RDD
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
+from eddyline.runtime.sharded.ingest.packet import Packet
+from eddyline.runtime.sharded.output.parcels import Parcel
+from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.spark.job.failure import reported
+
+#: A task costs tens of milliseconds before it reads: a second one must have something to read. What the shards may read
+#: in vain together is worth less than a stage.
+_TASK_BYTES = 1 << 20
+
+#: The partition that a packet or parcel goes to, and its fields.
+Travelling = tuple[int, tuple[Any, ...]]
+
+
+class SparkConductor:
+    def __init__(self, spark: SparkSession, phases: Phases) -> None:
+        self.phases = phases
+        self._context = spark.sparkContext
+
+    def run(self, batch: BatchDocument, packets: DataFrame | None = None) -> list[Parcel]:
+        """Run all phases of a batch.
+
+        Args:
+            packets: Those of the rows that DataFrames bring.
+        """
+        layout = self.phases.layout(batch)
+        width = layout.width
+        if packets is None and batch.size * (width - 1) <= _TASK_BYTES:
+            found = self._tasks(width).mapPartitionsWithIndex(
+                _Work(self.phases, batch, 0, (batch.pieces,)).read_and_step
+            )
+        else:
+            groups = grouped(batch.pieces, self._context.defaultParallelism)
+            work = _Work(self.phases, batch, 0, groups)
+            read = [self._tasks(len(groups)).mapPartitionsWithIndex(work.read)] if groups else []
+            read += [] if packets is None else [packets.rdd.map(work.placed)]
+            found = self._context.union(read).partitionBy(width, int).mapPartitionsWithIndex(work.step)
+        for step in range(1, layout.steps):
+            found = found.partitionBy(width, int).mapPartitionsWithIndex(_Work(self.phases, batch, step).step)
+        parcels = [Parcel(*fields) for _, fields in found.collect()]
+        # Else its files stay until the JVM finds the job's objects to be garbage.
+        found.cleanShuffleDependencies()
+        return parcels
+
+    def _tasks(self, count: int) -> RDD[int]:
+        return self._context.parallelize(range(count), count)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the tasks of one stage do."""
+
+    phases: Phases
+    batch: BatchDocument
+    #: Which step of the queries its shards take.
+    number: int
+    #: The pieces that each task reads.
+    groups: tuple[tuple[FilePiece, ...], ...] = ()
+
+    def read(self, task: int, nothing: Iterable[int]) -> Iterator[Travelling]:
+        # Spark uses a worker again that has read its input.
+        list(nothing)
+        yield from map(self.placed, self._packets(self.groups[task]))
+
+    def placed(self, packet: Any) -> Travelling:
+        """A packet, or a row with its fields, on its way to the partition of its shard."""
+        return packet[0] % self._width, tuple(packet)
+
+    def step(self, place: int, travelling: Iterable[Travelling]) -> Iterator[Travelling]:
+        """The epoch of the shard of this step; what is of later steps, or on its way out, goes on."""
+        with reported("the layout of the job"):
+            shard = self.number * self._width + place
+        mine: list[Packet] = []
+        for target, fields in travelling:
+            if len(fields) == len(Packet._fields) and fields[0] == shard:
+                mine.append(Packet(*fields))
+            else:
+                yield target, fields
+        with reported(f"shard {shard}"):
+            for made in self.phases.step(self.batch, shard, mine):
+                yield (made.shard % self._width, tuple(made))
+
+    def read_and_step(self, place: int, nothing: Iterable[int]) -> Iterator[Travelling]:
+        list(nothing)
+        all_of = map(self.placed, self._packets(chain(*self.groups)))
+        yield from self.step(place, [one for one in all_of if one[0] == place])
+
+    def _packets(self, pieces: Iterable[FilePiece]) -> Iterator[Packet]:
+        for piece in pieces:
+            with reported(str(piece)):
+                yield from self.phases.read(self.batch, piece)
+
+    @property
+    def _width(self) -> int:
+        return self.phases.layout(self.batch).width
+
+
+def grouped(pieces: Iterable[FilePiece], tasks: int) -> tuple[tuple[FilePiece, ...], ...]:
+    """Whole files to the task with the least to read: the order of a stream is put right by the shards."""
+    pieces = tuple(pieces)
+    size = sum(piece.size for piece in pieces)
+    groups: list[list[FilePiece]] = [[] for _ in range(min(max(tasks, 1), 1 + size // _TASK_BYTES))]
+    load = [0] * len(groups)
+    for piece in pieces:
+        lightest = load.index(min(load))
+        load[lightest] += piece.size + 1
+        groups[lightest].append(piece)
+    return tuple(tuple(group) for group in groups if group)

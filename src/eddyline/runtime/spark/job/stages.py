@@ -1,0 +1,53 @@
+"""Spark's seconds per stage of a micro-batch.
+
+Answer   `StageTimes.take` counts the progress events of batches that are new.
+State    Sums, and the newest batches one by one.
+Limits   Spark forgets its oldest events: they have to be taken in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from eddyline.runtime.figures.epoch_times import EpochTimes
+
+#: Spark's names of the stages of a micro-batch, in order, and what they do.
+STAGES = {
+    "latestOffset": "ask the sources what is new",
+    "walCommit": "write the batch's offsets",
+    "queryPlanning": "plan the batch",
+    "getBatch": "hand the sources their ranges",
+    "addBatch": "read, pack, shuffle, step, write results",
+    "commitOffsets": "write that the batch is done",
+    "triggerExecution": "all of it",
+}
+
+
+class StageTimes:
+    """Spark's seconds per stage: of the newest micro-batches one by one, of all of them in sum."""
+
+    def __init__(self) -> None:
+        self.stages = {stage: EpochTimes() for stage in STAGES}
+        #: The run whose events were taken last, and its last batch.
+        self._last = ("", -1)
+
+    @property
+    def whole(self) -> EpochTimes:
+        return self.stages["triggerExecution"]
+
+    def take(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Count the events of batches that are new; a trigger without a batch has an event too."""
+        for event in events:
+            if "addBatch" in event["durationMs"] and not self.knows(event):
+                self._last = (event["runId"], event["batchId"])
+                for stage, times in self.stages.items():
+                    times.add(event["durationMs"].get(stage, 0) / 1000)
+
+    def knows(self, event: Mapping[str, Any]) -> bool:
+        """Whether the batch of an event, and so every one before it, has been counted."""
+        run, last = self._last
+        return bool(event["runId"] == run and event["batchId"] <= last)
+
+    def newest(self) -> dict[str, list[float]]:
+        return {stage: list(times.newest) for stage, times in self.stages.items()}

@@ -1,1 +1,0 @@
-"""The engine of one shard between two micro-batches."""
