@@ -27,11 +27,7 @@ KINDS: dict[str, tuple[Callable[..., generate.Generated], str, dict[str, str]]] 
             "bidders": "different bidders",
         },
     ),
-    "sensors": (
-        generate.sensors,
-        "temperature, humidity and light per location",
-        {"locations": "different locations"},
-    ),
+    "sensors": (generate.sensors, "temperature, humidity and light per location", {"locations": "different locations"}),
     "clique": (
         generate.clique,
         "sources a, b, c, … with one column per pair of them",

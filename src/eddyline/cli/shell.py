@@ -349,6 +349,3 @@ def _line_reader(shell: Shell) -> Callable[[str], str]:
     except ImportError:
         return input
     return PromptSession(completer=WordCompleter(shell.names), complete_while_typing=False).prompt
-
-
-__all__ = ["Shell", "add_parser", "run", "split"]

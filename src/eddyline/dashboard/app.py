@@ -237,6 +237,3 @@ def _json(content: Any, status: int = 200) -> Response:
 
 def _problem(status: int, message: str, hint: str = "") -> Response:
     return _json({"error": {"message": message, "detail": "", "hint": hint, "line": None, "column": None}}, status)
-
-
-__all__ = ["Dashboard"]

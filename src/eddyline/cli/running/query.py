@@ -95,6 +95,3 @@ def listed(folder: ControlFolder) -> list[dict[str, object]]:
             if name not in planned and line["state"] == "running":
                 line["state"] = "stopping"
     return list(lines.values())
-
-
-__all__ = ["add_parser", "listed", "run_add", "run_drop", "run_list", "run_set"]

@@ -156,12 +156,7 @@ def _time_doubts(rows: pa.Table, schema: Schema, time: str) -> list[_Doubt]:
 
 
 def _separate(
-    table: pa.Table,
-    rows: pa.Table,
-    doubts: list[_Doubt],
-    schema: Schema,
-    place: str,
-    where: np.ndarray,
+    table: pa.Table, rows: pa.Table, doubts: list[_Doubt], schema: Schema, place: str, where: np.ndarray
 ) -> tuple[pa.Table, pa.Table]:
     """Good rows apart from bad ones; of several mistakes in a row, the first is reported."""
     dead = np.zeros(table.num_rows, bool)

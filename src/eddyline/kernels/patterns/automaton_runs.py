@@ -12,15 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.patterns.automaton_arrays import (
-    BLOCKS,
-    EVENT,
-    FREE_RUN,
-    OPEN_RUNS,
-    PROBES,
-    RUNS,
-    TAIL,
-)
+from eddyline.kernels.patterns.automaton_arrays import BLOCKS, EVENT, FREE_RUN, OPEN_RUNS, PROBES, RUNS, TAIL
 from eddyline.kernels.patterns.automaton_chains import push, release
 from eddyline.kernels.patterns.automaton_monitor import is_within
 

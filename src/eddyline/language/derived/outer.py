@@ -421,6 +421,3 @@ def _made_meets_stream(what: str, position: Position | None) -> Unsupported:
         hint="give what has been joined a window of its own: FROM (SELECT … LEFT JOIN …) x [RANGE 1 MINUTE], c [RANGE 1 MINUTE]",
         position=position,
     )
-
-
-__all__ = ["bind_outer", "has_outer"]

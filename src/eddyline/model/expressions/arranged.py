@@ -40,11 +40,7 @@ def arg_extreme(name: str, x: Expression, y: Expression, times: Sequence[ColumnR
 
 
 def in_order(
-    name: str,
-    x: Expression,
-    parameter: str | None,
-    times: Sequence[ColumnRef],
-    where: Expression | None = None,
+    name: str, x: Expression, parameter: str | None, times: Sequence[ColumnRef], where: Expression | None = None
 ) -> Aggregate:
     """STRING_AGG and ARRAY_AGG: the values in the order of rows. `where` is the FILTER of ARRAY_AGG, which takes NULL for
     a value."""

@@ -13,7 +13,6 @@ Limits   Promises with ranges over several columns are tested one after the othe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +34,7 @@ from eddyline.operators.promises.covering import (
 )
 from eddyline.operators.stream.keys import combined, keys_of
 from eddyline.operators.stream.stream import whole_columns
+from eddyline.state.blocks import held_blocks
 from eddyline.state.closed import Intervals, Keys, earliest, joint_codes, least_places
 from eddyline.state.columns import Ints, validity
 
@@ -341,7 +341,7 @@ class Closed:
             parts += [(f"k{place}", list(names), held) for place, (names, held) in enumerate(sets.keys.items())]
             for part, names, held in parts:
                 listed.append([part[0], names, f"{prefix}-{number}-{part}"])
-                blocks[f"{prefix}-{number}-{part}"] = partial(_same, held.tables())
+                blocks |= held_blocks(f"{prefix}-{number}", {part: held.tables()})
             saved.append([number, listed, list(sets.texts)])
         return saved, blocks
 
@@ -391,7 +391,3 @@ def first_places(
 def makes_promises(records: Records) -> bool:
     """Whether records are punctuations that close values: heartbeats are punctuations that close none."""
     return records.kind == KIND and records.body.column_names != [HEARTBEAT]
-
-
-def _same(table: pa.Table) -> pa.Table:
-    return table

@@ -187,6 +187,3 @@ def key_of(value: object, kind: DataType) -> int:
     if kind.name == "STRING":
         return int.from_bytes(str(value).encode()[:8].ljust(8, b"\0"), "big") - (1 << 63)
     return int(value)  # type: ignore[call-overload]
-
-
-__all__ = ["FAR", "Term", "compared", "has_key", "key_of", "term_of"]

@@ -42,11 +42,7 @@ def close_gaps(pipeline: Pipeline) -> None:
 
 def renumber(pipeline: Pipeline, supply: Supply, moved: Renumbering) -> None:
     """Give the map to new ids to everything that holds ids of a store, apart from the read positions in it."""
-    holders: list[HoldsIds] = [
-        supply.segments,
-        pipeline.planner,
-        *pipeline.kinds.all,
-    ]
+    holders: list[HoldsIds] = [supply.segments, pipeline.planner, *pipeline.kinds.all]
     for holder in holders:
         holder.renumber(moved)
 

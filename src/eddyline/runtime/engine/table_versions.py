@@ -135,7 +135,7 @@ class TableVersions:
     def saved(self, blocks: dict[str, Callable[[], pa.Table]]) -> dict[str, Any]:
         """The versions that are still needed; their rows become blocks, unless files of their own hold them."""
         for known in self.tables.values() if self.files is None else ():
-            blocks.update({version.name: partial(_same, version.rows) for version in known.versions})
+            blocks.update({version.name: partial(pa.Table.slice, version.rows) for version in known.versions})
         return {
             name: {
                 "versions": [[v.name, v.since, v.until] for v in known.versions],
@@ -178,10 +178,6 @@ class TableVersions:
             }
             for name, known in self.tables.items()
         }
-
-
-def _same(rows: pa.Table) -> pa.Table:
-    return rows
 
 
 def _always(instant: int, rows: int) -> pa.Array:

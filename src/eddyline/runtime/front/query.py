@@ -191,6 +191,3 @@ class Query:
         dead = sum(figures[kind].get(stream, 0) for kind in ("late", "bad") for stream in streams)
         state = "running" if self._runner.is_running else "at rest"
         return [state, f"{figures['results'].get(self.name, 0):,} results", f"{dead:,} dead letters of its streams"]
-
-
-__all__ = ["Query"]

@@ -368,6 +368,3 @@ def _largest(group: JoinGroup, position: int) -> Window | None:
 
 def _queries_of(group: JoinGroup) -> list[str]:
     return [member.query for member in group.bases[0].port.members.values()]
-
-
-__all__ = ["Planner", "PlannerWatch", "running_orders"]

@@ -216,11 +216,7 @@ class DemandCondition:
 
 
 def wanted_pairs(
-    condition: DemandCondition,
-    partner: StreamInput,
-    origin: tuple[int, ...],
-    index_column: str,
-    probe: Probe,
+    condition: DemandCondition, partner: StreamInput, origin: tuple[int, ...], index_column: str, probe: Probe
 ) -> tuple[Ints, Ints, int, int] | None:
     """Probe a stream for new rows and test the condition on every pair at once: (left, right, visited, refused).
 

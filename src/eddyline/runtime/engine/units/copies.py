@@ -193,6 +193,3 @@ def _has_table(query: BoundQuery) -> bool:
 def _plain(query: BoundQuery) -> BoundQuery:
     """The query without its name and without what becomes of its results."""
     return replace(query, name="", text="", feeds=None, makers=())
-
-
-__all__ = ["CopiedQuery", "CopyKind", "CopyUnit"]
