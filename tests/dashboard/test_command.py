@@ -88,7 +88,7 @@ def test_metrics_say_that_a_process_has_gone_without_an_end(ended: Path) -> None
     for state, one in (("ended", 0.0), ("running", 1.0)):
         path.write_text(json.dumps({**json.loads(path.read_text()), "state_of_job": state, "sequence": int(one)}))
         feed = Feed(str(ended))
-        feed.look()
+        feed.refresh()
         text = metrics(feed).decode()
         assert f'eddyline_failed{{part="process"}} {one}' in text and "eddyline_up 0.0" in text
 
@@ -98,7 +98,7 @@ def test_the_report_of_an_earlier_version_has_metrics_too(ended: Path) -> None:
     found = json.loads(path.read_text())
     path.write_text(json.dumps({key: one for key, one in found.items() if key not in ("histograms", "memory_budget")}))
     feed = Feed(str(ended))
-    feed.look()
+    feed.refresh()
     text = metrics(feed).decode()
     assert 'eddyline_rows_total{stream="bids"} 30.0' in text and "eddyline_epoch_seconds" not in text
 

@@ -77,7 +77,7 @@ def test_errors_are_within_their_bounds() -> None:
 
 @pytest.mark.parametrize("name", ("approx_count_distinct", "approx_quantile"))
 def test_parts_are_merged(name: str) -> None:
-    aggregate = approximate(name, ColumnRef("s", "v", BIGINT), 0.5 if name == "approx_quantile" else None, None)
+    aggregate = approximate(name, ColumnRef("s", "v", BIGINT), 0.5 if name == "approx_quantile" else None)
     family = Family(name, 0, False, aggregate, False)
     assert aggregate.arg is not None
     kept = [accumulator_of(family, aggregate.arg.type, True, encoder := ValueEncoder()) for _ in range(3)]

@@ -26,7 +26,9 @@ def plain_array(kind: DataType, values: npt.NDArray[Any], valid: npt.NDArray[np.
         valid: None or empty where no value is null.
     """
     data = pack_bits(values) if kind.name == "BOOLEAN" else pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind.arrow, len(values), [_null_bits(valid), data])
+    return pa.Array.from_buffers(
+        kind.arrow, len(values), [None if valid is None or valid.all() else pack_bits(valid), data]
+    )
 
 
 def bytes_array(
@@ -40,7 +42,8 @@ def bytes_array(
     large = pa.large_string() if kind == pa.string() else pa.large_binary()
     fits = not len(offsets) or offsets[-1] < 2**31
     places = pa.py_buffer(offsets.astype(np.int32 if fits else np.int64, copy=False))
-    buffers = [_null_bits(valid), places, pa.py_buffer(data)]
+    bits = None if valid is None or valid.all() else pack_bits(valid)
+    buffers = [bits, places, pa.py_buffer(data)]
     found = pa.Array.from_buffers(kind if fits else large, len(offsets) - 1, buffers)
     return found if fits else found.cast(kind)
 
@@ -48,7 +51,3 @@ def bytes_array(
 def equal_bytes(rows: npt.NDArray[np.uint8], valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Bytes values of one length: a row of a matrix each."""
     return bytes_array(pa.binary(), np.arange(len(rows) + 1) * rows.shape[1], np.ascontiguousarray(rows), valid)
-
-
-def _null_bits(valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
-    return None if valid is None or valid.all() else pack_bits(valid)

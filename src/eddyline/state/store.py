@@ -82,9 +82,10 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, payload, columns and indexes together."""
+        payload = sum(c.nbytes for c in self.payload.values())
         arrays = sum(values.nbytes for values in (*self.columns.values(), *self.links.values()))
         heads = sum(index.heads.nbytes for index in self.indexes.values())
-        return self.zones.nbytes + self.payload_bytes + arrays + heads
+        return self.zones.nbytes + payload + arrays + heads
 
     @property
     def payload_bytes(self) -> int:

@@ -254,7 +254,7 @@ class Outbox:
 
     def _wait(self) -> None:
         for key, sink in list(self._writing.items()):
-            sink.wait()
+            sink.check_writes(wait=True)
             del self._writing[key]
 
 

@@ -164,11 +164,11 @@ class FileSink:
     def _write_all(self) -> None:
         self._queue_file(self._tables)
         self._name_files()
-        self.wait()
+        self.check_writes(wait=True)
 
     def truncate_after(self, epoch: int) -> None:
         self._forget(self._tables)
-        self.wait()
+        self.check_writes(wait=True)
         for hidden, _ in self._unnamed:
             os.remove(hidden)
         self._unnamed, self._split = [], None
@@ -193,7 +193,7 @@ class FileSink:
         """The `_ts` of the newest row, of this run or an earlier one, in microseconds; None: there is none."""
         if self._tables:
             return newest_time(self._tables[-1].table)
-        self.wait()
+        self.check_writes(wait=True)
         files = [path for _, _, path in self._files() if not self._encoder.is_empty(path)]
         return self._encoder.last_time(files[-1]) if files else None
 
@@ -236,18 +236,14 @@ class FileSink:
 
     def is_written(self) -> bool:
         """Whether all queued files are written; raises the error of one that failed."""
-        self._check_writes(wait=False)
+        self.check_writes(wait=False)
         return not self._futures
-
-    def wait(self) -> None:
-        """Wait until all queued files are written; raises the error of one that failed."""
-        self._check_writes(wait=True)
 
     # -- files
 
     def _queue_file(self, closing: list[_Held]) -> None:
         """Let the thread write these tables, the oldest ones, as a file."""
-        self._check_writes(wait=False)
+        self.check_writes(wait=False)
         if not closing:
             return
         assert self._schema is not None
@@ -298,7 +294,7 @@ class FileSink:
             self._newest_size = _Size()
         return size
 
-    def _check_writes(self, wait: bool) -> None:
+    def check_writes(self, wait: bool) -> None:
         """Raise the error of a file that the thread could not write; with `wait`, when all queued files are done."""
         while self._failed is None and self._futures and (wait or self._futures[0].done()):
             problem = self._futures.popleft().exception()
