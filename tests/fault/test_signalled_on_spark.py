@@ -32,8 +32,9 @@ STATES = [
     "idle.IdleWatch.look",
     "driver.SparkDriver._rest",
     "reporter.Reporter.beat",
-    "sinks.BatchDelivery._begin",
-    "sinks.BatchDelivery._write",
+    "conducting.Batches.parcels",
+    "delivery.BatchDelivery._begin",
+    "delivery.BatchDelivery._write",
     "roster.ShardedRoster.after_batch",
     "replanning.Replanning.after_batch",
     "runner.SparkRunner._on_batch",
@@ -94,7 +95,7 @@ def results(folder: Path) -> dict[str, list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "states",
-    [pytest.param(STATES[9:10]), pytest.param(STATES, marks=[pytest.mark.long])],
+    [pytest.param(STATES[10:11]), pytest.param(STATES, marks=[pytest.mark.long])],
     ids=["one state", "each state"],
 )
 @pytest.mark.timeout(3600)
