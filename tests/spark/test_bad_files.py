@@ -18,7 +18,7 @@ from eddyline.runtime.spark.job.failure import readable
 from eddyline.tuning import InputTuning
 from tests.spark.material import rows, stream, write_files
 from tests.spark.running import run_script
-from tests.spark.test_sources import offsets, reader, taken
+from tests.spark.test_sources import batch, made_layout, offsets, read, reader, taken
 
 JOB = """
 CREATE STREAM s (k STRING, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', format = 'jsonl', path = '{path}', lateness = '1 hour');
@@ -67,9 +67,9 @@ def test_a_file_that_goes_between_listing_and_reading_is_a_dead_letter(tmp_path:
     of = reader(tmp_path)
     start, end = offsets(of)
     (tmp_path / "a" / "2.parquet").unlink()
-    batches = [batch for work in of.partitions(start, end) for batch in of.read(work)]
-    assert sum(sum(batch.column("rows").to_pylist()) for batch in batches) == 2 * 20
-    assert sum(batch.column("bad").is_valid().to_pylist().count(True) for batch in batches) == 1
+    packets = read(made_layout(tmp_path), batch(tmp_path, start, end))
+    assert sum(packet.rows for packet in packets) == 2 * 20
+    assert sum(packet.bad is not None for packet in packets) == 1
 
 
 def test_a_file_that_is_still_in_the_writing_is_tried_again_and_keeps_its_place(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_file_that_is_still_in_the_writing_is_tried_again_and_keeps_its_place(
     assert first["files"]["a"] == 1
     half.write_bytes(whole)
     second = offsets(of, first)[-1]
-    assert taken(of.partitions(first, second)) == [("a", "2.parquet", False), ("a", "3.parquet", False)]
+    assert taken(batch(tmp_path, first, second)) == [("a", "2.parquet", False), ("a", "3.parquet", False)]
 
 
 def test_a_broken_file_that_no_longer_changes_is_given_up(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_signal_to_every_process_of_a_job_ends_it_in_order(
     driver._last_control, driver.clock, driver.progress, driver.ended = 0, WallClock(), StreamProgress(), False
     driver.layout = SimpleNamespace(checkpoint=str(tmp_path))  # type: ignore[assignment]
     driver.ticker = Ticker()
-    driver.times = StageTimes()
+    driver.times, driver._lost = StageTimes(), None
     driver.delivery = SimpleNamespace(failed=None, close=lambda: closed.append(True))  # type: ignore[assignment]
     if stopping:
         driver.wait()

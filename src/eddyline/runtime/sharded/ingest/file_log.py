@@ -66,6 +66,8 @@ class FileLog:
         self._appended = 0
         #: How the log begins, with the checksum of its first line, and how far it has been read.
         self._mark, self._place = b"", 0
+        #: How many files the log had when it was read; None: an offset has been compared with it.
+        self._recovered: int | None = 0
         self.read_on()
 
     @property
@@ -74,11 +76,12 @@ class FileLog:
         return self._first + len(self._files)
 
     def check(self, count: int) -> None:
-        """Refuse a log that is shorter than an offset says."""
-        if count > self.total:
+        """Refuse a log that is shorter than an offset says; the first one comes from an earlier process."""
+        there, self._recovered = self.total if self._recovered is None else self._recovered, None
+        if count > there:
             raise CheckpointProblem(
                 f"the list of files of stream {self.stream.name} is shorter than the checkpoint says",
-                detail=f"it has {self.total} files, and {count} have been taken",
+                detail=f"it has {there} files, and {count} have been taken",
                 hint=RESTORE,
             )
 
@@ -193,6 +196,7 @@ class FileLog:
         except (ValueError, KeyError, TypeError) as problem:
             raise damaged(self._path, _HOLDS, problem) from problem
         self._place += sum(map(len, lines))
+        self._recovered = self.total
         if first and lines and not torn:
             self._begun, self._appended = len(lines[0]), sum(map(len, lines[1:]))
 

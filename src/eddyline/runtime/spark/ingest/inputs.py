@@ -59,7 +59,7 @@ class Inputs:
             first, last = start["files"][name], end["files"][name]
             if last > log.total:
                 log.read_on()
-            log.check(last)
+                log.check(last)
             closes = not end["open"][name] and (start["open"][name] or last > first)
             log.forget(first)
             for place in range(first, last):
