@@ -52,7 +52,7 @@ def test_shards_spill_and_answer_alike(crashes: float, tmp_path: Path, monkeypat
         right, needed = session.queries["q"].table(), session.stats()["peak_state_bytes"]
     assert needed > 1.4 * BUDGET
     spills = JOIN.format(f"WITH (memory_budget = '{BUDGET // 1_000} KB', over_budget = 'spill')")
-    job = Simulated(STREAMS.format("", "") + spills, str(tmp_path / "ck"), SHARDS, Random(4), forgetful=0.2)
+    job = Simulated(STREAMS.format("", "") + spills, str(tmp_path / "ck"), SHARDS, Random(6), forgetful=0.2)
     spilled = []
     for batch in batches():
         job.run(batch, crashes=crashes)
