@@ -149,8 +149,8 @@ def test_final_answers_are_those_of_duckdb(
 def test_every_example_is_listed_and_tested() -> None:
     listed = (FOLDER / "README.md").read_text()
     found = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sql"))
-    # The one on Spark is run by tests/spark/test_pages.py.
-    tested = [f"{name}.py" for name in (*PRINTED, "event_log", "generators", "spark_frames")] + [
+    # Those on Spark are run by tests/spark/test_pages.py.
+    tested = [f"{name}.py" for name in (*PRINTED, "event_log", "generators", "spark_frames", "spark_query")] + [
         f"{name}.sql" for name in ("window_join", "self_join", "aggregates", "closing_auctions", "composed")
     ]
     assert found == sorted(tested)
