@@ -85,7 +85,8 @@ class PolicyFigures:
     edges: Sequence[WatchedEdge] = ()
     #: Counts of the edges of trees that the group no longer has.
     earlier_edges: Sequence[Mapping[str, Any]] = ()
-    #: Counts by their names in `--stats`.
+    #: Counts by their names. A report shows those that have a line in `FURTHER` of `runtime/figures/figures.py`. Of two
+    #: policies of a group that give one name, the later one overwrites the count of the earlier one.
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
