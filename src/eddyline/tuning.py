@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SharingTuning:
-    #: From this number of queries of one group on, results are made query by query. With fewer queries, each takes its
-    #: part of the combinations. Measured by `bench/papers/cacq/end_to_end.py`.
+    #: From this number of queries of one group on, results are collected per query, where possible by the last probe.
+    #: With fewer, each query takes its own out of the combinations that all share. Measured by
+    #: `bench/papers/cacq/end_to_end.py`.
     many_queries: int = 8
     #: Up to this number of filters of a port are tested one by one: a few comparisons cost less than sorting the batch.
     #: Measured by `bench/papers/cacq/filters.py`.
@@ -28,8 +29,8 @@ class SharingTuning:
     #: Rows that are probed for other groups before the number of pairs is compared with `most_shared_pairs`. A bound of
     #: memory: the pairs of these rows may exceed it.
     shared_rows_at_once: int = 1 << 15
-    #: A query that is more rows of a stream behind another shares no probe with it. A bound of work: some pairs that are
-    #: found for it have expired before it reads them.
+    #: A query that lags another by more rows of a stream than this shares no probe with it. A bound of work: some pairs
+    #: that are found for it have expired before it reads them.
     most_rows_behind: int = 1 << 15
     #: The first size of a buffer that doubles as it fills. Tests of growing buffers give 1.
     least_room: int = 1 << 12
@@ -45,7 +46,7 @@ class SchedulingTuning:
     #: New rows are cut into at most `most_batches` batches, of at least `least_batch` rows.
     most_batches: int = 32
     least_batch: int = 128
-    #: Where combinations carry lineage, batches stay apart, and there are at most this number of them.
+    #: Where combinations carry lineage, batches are not merged into one unit of work, and there are at most so many.
     most_apart: int = 8
     #: Windows up to this part of the largest are small: neighbouring rows find the same stored rows in them.
     small_window: float = 0.1
@@ -197,8 +198,8 @@ class TemplateTuning:
         """The first size of a buffer for the pairs of this number of probes."""
         return min(self.least_room, self.room_per_probe * probes)
 
-    #: A column with at most this number of values in a block is numbered: hashes of a few values per address are
-    #: uneven. A bound of memory: an eighth of a block.
+    #: A column with at most this number of values in a block is numbered, because hashing few values
+    #: fills addresses unevenly. A bound of memory: an eighth of a block.
     most_codes: int = 1 << 13
     #: A range over more than this share of a field's values, or more addresses of all probes, is not looked up: half a
     #: block costs about a scan. The number of addresses is a bound of memory.

@@ -59,7 +59,7 @@ def _renumbered(records: Records, kept: np.ndarray) -> Records:
 
 
 class FutureWatch:
-    """Warns of streams whose horizon no real row will reach for a long time, and of those whose integers are probably no
+    """Warns of streams whose horizon is far ahead of the wall clock, and of those whose integers are probably not
     microseconds."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class FutureWatch:
         self._warned_early: set[str] = set()
 
     def look_back(self, stream: Stream) -> None:
-        """A row of the stream has an instant before 1971 that was an integer."""
+        """An integer in a row of the stream was read as an instant before 1971."""
         if stream.name in self._warned_early:
             return
         self._warned_early.add(stream.name)

@@ -58,8 +58,9 @@ class Zones:
         #: First ids of the zones; where the rows end that they cover.
         self._starts: Ints = np.empty(0, np.int64)
         self._end = 0
-        #: Ids of rows before which a herald came: those that have cut no zone yet, and the latest of all.
+        #: Ids of rows before which a herald came, which the zones have not reached yet.
         self._heralds: Ints = _NO_ROWS
+        #: Ids of rows before which the latest heralds came, whether or not these have cut a zone, for `stretches`.
         self._latest: Ints = _NO_ROWS
 
     def __len__(self) -> int:

@@ -1,8 +1,9 @@
 """SIGINT and SIGTERM of `eddyline run`: the run ends after its epoch, or the epoch is given up.
 
 Answer   The first signal asks the session to stop. An epoch that computes on for more than a second is given up: the
-         process ends by the signal and says from where the same command goes on. With a checkpoint the same holds of
-         whatever takes longer than 1.6 seconds. A second signal, two seconds later or more, ends the process at once.
+         process ends by the signal and says from where the same command goes on. With a checkpoint, any other work that
+         goes on 1.6 seconds after the signal is given up too. A second signal, two seconds later or more, ends the
+         process at once.
 State    A thread waits for signals beside the run: Python runs handlers in the main thread only, and not while that is
          in a kernel or a sort. The thread ends with the run.
 Limits   On Spark the micro-batch at hand is not given up.
@@ -24,8 +25,8 @@ from eddyline.session import Session
 
 #: Seconds within which several signals are one: a service manager may send it to a process and to its group.
 _ONE_SIGNAL = 2.0
-#: Seconds that an epoch has to end after a signal, and that everything else has which a next run repeats. The process
-#: itself takes some tenths of a second to end, and is gone within two.
+#: Seconds that an epoch has to end after a signal, and those that other work has, if the next run repeats it. The
+#: process itself takes some tenths of a second to end, so it is gone within two seconds.
 _GRACE, _MOST = 1.0, 1.6
 #: Seconds between two tries to give something up.
 _NAP = 0.02
@@ -62,7 +63,7 @@ class Signals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = WALL.now()
         if self._first is not None and now - self._first > _ONE_SIGNAL:
-            # A second one does not wait for anything: the next start begins before the epoch at hand.
+            # The second signal ends the process at once: the next start repeats the present epoch.
             _die(number)
         self._first = self._first or now
         self._session.ask_to_stop()

@@ -2,7 +2,7 @@
 
 Answer   `TakenFiles` is the set of files that a source has read out, and their number in the order of reading: a
          position is that number. `saved` makes a position good for a later process: the files up to it are in a log of
-         sealed lines, which only grows by those that are new. `restore` reads it back, or names the damage.
+         sealed lines, to which only new files are appended. `restore` reads it back, or names the damage.
 State    Names in ranges where they are numbered; one by one those that no saved position counts yet; of the newest
          files also size and time, for `watch.py`.
 Limits   Every run begins a log of its own, under a name that is used once, and leaves that of the run before until a

@@ -4,9 +4,10 @@ Answer   `Typed.checked` gives a stretch of records with the declared types wher
          equal to those that `conform` makes of the text. Of any other stretch it gives None, and the caller reads the
          values as text. Columns of text that no query reads are left out.
 State    A file in which a stretch did not fit is not tried again.
-Limits   Only where no column has another type than STRING, integers, DOUBLE, DATE and TIMESTAMP. What Arrow reads
-         directly is what it casts from text, but for numbers such as 0x10 and nan(1), which are looked for. A stretch
-         with a null time, or with one before the year 1, is taken as text: it may have a bad row.
+Limits   Only where no column has another type than STRING, integers, DOUBLE, DATE and TIMESTAMP. Arrow parses
+         a value in a file and casts it from text alike, except numbers such as 0x10 and nan(1); those are detected, and
+         their stretch is taken as text. So is a stretch with a null time, or with one before the year 1: it may have a
+         bad row.
 """
 
 from __future__ import annotations

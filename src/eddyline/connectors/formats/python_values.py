@@ -120,7 +120,7 @@ def _converted(
 
 
 def _in_one_call(values: Sequence[object], known: type) -> pa.Array | None:
-    """Objects of one class, and None among them; None: they have to be looked at."""
+    """A column of objects of one class, some of which may be None. Returns None if they must be examined one by one."""
     sort = "null" if known is NoneType else _PLAIN.get(known)
     try:
         if sort is not None:
@@ -182,7 +182,7 @@ def _decimal(value: Any, kind: DataType) -> tuple[str, object]:
         value, exponent = Decimal(int(value)), 0
     if exponent < -_FINEST or max(value.adjusted(), 0) + 1 - exponent > _WIDEST:
         return "text", json_text(value)
-    # Decimals of one part have one scale, so that the text of each is its own.
+    # Decimals of one sort have one scale, so each keeps its own digits: 1.50 stays 1.50.
     return f"decimal{-exponent}", value
 
 

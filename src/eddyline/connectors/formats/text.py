@@ -54,7 +54,7 @@ class Parsed(NamedTuple):
     projected: bool = False
 
 
-#: Types for which a number is not what its text is.
+#: Types for which a JSON number and a JSON text of the same digits are read differently.
 _TYPED = ("BOOLEAN", "TIMESTAMP")
 #: Parses the records from one number to another; raises ValueError where rows cannot be separated.
 Parse = Callable[[Lines, int, int], Parsed]
@@ -83,7 +83,7 @@ def read_csv(
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
 ) -> Iterator[RecordBlock]:
-    """The records of a CSV file from record `first` on; the header is none."""
+    """The records of a CSV file from record `first` on; the header is not counted as a record."""
 
     def stretches() -> Iterator[tuple[Lines, Parser]]:
         make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline)
@@ -124,9 +124,8 @@ def read_json(
 def _blocks(
     file: DataFile, schema: Schema, first: int, stretches: Iterator[tuple[Lines, Parser]], large: int, marks: FileMarks
 ) -> Iterator[RecordBlock]:
-    """Records from number `first` on, as blocks; a rest that cannot be read is one bad row. Several cores parse
-    stretches of at least
-    `large` bytes."""
+    """Records from number `first` on, as blocks. If the remainder of the file cannot be read, it is one bad row.
+    Several cores parse stretches of at least `large` bytes."""
     record = first
 
     def made(stretch: _Stretch) -> tuple[int, list[RecordBlock]]:
@@ -184,7 +183,7 @@ def _parts_apart(file: DataFile, schema: Schema, stretch: _Stretch, marks: FileM
     """The same as `_parts` of all lines, by a child process; lines that end it alone are refused."""
     at, lines = stretch.at, stretch.lines
     made, fatal, deaths = in_child(partial(_parse_range, stretch.parser.recipe, lines, schema), len(lines))
-    # Lines that are read one by one may be harmless there: all of them together are not.
+    # Lines that pass one by one can still end the process together, so the whole stretch stays suspect.
     marks.settle(at, at + len(lines), [(at, len(lines))] if deaths else [])
     parts = [part for _, _, parts in made for part in parts]
     for record, name in fatal.items():
@@ -208,7 +207,7 @@ def _parse_range(
     recipe: Callable[[], Parser], lines: Lines, schema: Schema, low: int, high: int
 ) -> Iterator[tuple[int, int, Parsed]]:
     for part in _parts(lines, recipe(), low, high):
-        # Values are converted by the other process later: what ends it shall end the child.
+        # The parent converts the values later. The child converts them first, so that a crash ends only the child.
         conform(part[2].rows, schema, "", 0)
         yield part
 
@@ -286,7 +285,7 @@ def _csv_parser(
     def careful(lines: Lines, low: int, high: int) -> Parsed:
         refused: list[tuple[int, str]] = []
         if high - low == 1 and not lines.plain and not _is_utf8(lines.buffer(low, high)):
-            # A mark in place of bytes that are no text leaves the number of values as it is.
+            # Replacing invalid bytes by U+FFFD does not change the number of values.
             rows(Lines(lines.text(low).encode() + b"\n", None, 1), 0, 1, refused, as_text)
             if refused:
                 return Parsed(pa.table({}), [(low, refused[0][1])])

@@ -1,7 +1,7 @@
 """Windows `[PARTITION BY … ROWS n]`: their columns, and the queries that cannot have them.
 
-Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which rows never leave such
-         a window for sure.
+Answer   `partition_of` finds the columns of a partition. `check_windows` refuses queries in which it is never certain
+         that a row has left such a window.
 Limits   Partitions are columns, not expressions: a derived stream can compute one.
 """
 
@@ -36,7 +36,8 @@ def partition_of(window: PartitionedRows, stream: Stream) -> PartitionedRows:
 
 
 def check_windows(query: BoundQuery, select: Select) -> None:
-    """Refuses groups that punctuations close over windows of rows: only a later row decides when such a row expires."""
+    """Refuses aggregates and rankings that read a PARTITION BY window and whose groups are closed by punctuations: only
+    a later row of the partition decides when a row leaves the window."""
     if not query.is_aggregate and query.ranking is None:
         return
     for reference, source in zip(query.references, select.sources, strict=True):

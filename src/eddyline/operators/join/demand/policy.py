@@ -1,7 +1,7 @@
 """Just-in-time joins as a policy of a group: demand for what inner nodes make, admission to nodes of three inputs or
 more.
 
-Answer   *admit* leaves out new rows that no combination could be used of, *mode* leaves out pairs, *put_out* makes
+Answer   *admit* leaves out new rows none of whose combinations could be used, *mode* leaves out pairs, *put_out* makes
          what was held back and is demanded now.
 State    Per inner node its demand, per node of three inputs or more its admission; counts of the edges of earlier
          trees.

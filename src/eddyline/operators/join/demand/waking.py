@@ -1,9 +1,10 @@
 """Resuming at the lowest joins: from new opposite rows straight to the pairs of two streams.
 
-Answer   `woken_pairs` gives what `Gathering.gather` gives for new opposite rows, without those pairs that one further
-         condition refuses, for nodes over two streams that the opposite rows both share keys with.
+Answer   `woken_pairs` gives the pairs that new opposite rows demand, as `Gathering.gather` does. It leaves out pairs
+         that one further condition refuses.
 State    None.
-Limits   Most pairs that a row demands are wanted by no other row. A join step at a time would write all of them down.
+Limits   The node joins two streams, and the opposite rows share keys with both: `can_wake_pairs` says so. Most
+         pairs that a row demands are wanted by no other row. A join step at a time would write all of them down.
 Reading  docs/operators/demand.md
 """
 

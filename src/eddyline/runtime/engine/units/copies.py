@@ -7,8 +7,8 @@ Answer   `s JOIN LATEST q` reads the changes of q. Where q itself is registered 
              q: GROUP BY … EMIT EVERY 10 SECONDS ─┬─► results of q
                                                   └─► copy _r-1 ─► changes ─► r: s JOIN LATEST q
 
-State    None of its own: a snapshot has the name of the original. When the original goes, its oldest copy takes its
-         place, and what the one that goes still has to give is copied from that.
+State    None of its own: a snapshot has the name of the original. When the original goes, its oldest copy becomes
+         the original, and the leaver's outstanding results come from it.
 Limits   Aggregates with EMIT EVERY, of which one feeds a stream of changes: equal texts, settings, starts, and on
          shards equal routes.
 """
