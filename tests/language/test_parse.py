@@ -94,7 +94,7 @@ def test_hints_are_comments(hint: str) -> None:
 
 
 FOREIGN = """
-x ** 2 | x ^ y | x << 1 | ~x | x -> 'a' | x ->> 'a' | [1, 2] | {'a': 1} | (1, 2) | x COLLATE de | x ?? y | x SIMILAR TO 'a'
+x ** 2 | x ^ y | x << 1 | ~x | x -> y | x ->> y | f(x -> x + 1) | [1, 2] | {'a': 1} | (1, 2) | x COLLATE de | x ?? y | x SIMILAR TO 'a'
 x RLIKE 'a' | x ~ 'a' | x GLOB 'a' | ARRAY[1] | x BETWEEN SYMMETRIC 1 AND 2 | f(x => 1) | x LIKE ANY ('a') | f.g(x)
 count(DISTINCT x ORDER BY y) | first(x) IGNORE NULLS | f(x LIMIT 3) | @x | :x | x'ff' | N'text'
 CURRENT_DATE | x OVERLAPS y | x IS JSON | CAST(x AS INT[]) | CAST(x AS INT FORMAT 'a') | x := 1 | NEXT VALUE FOR s | x XOR y

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from eddyline.errors import BindingProblem, located
 from eddyline.language.binding.further_aggregates import FURTHER, bind_further
 from eddyline.language.binding.scope import Scope
+from eddyline.language.other_functions import instead
 from eddyline.language.syntax import Apply, Cast, Constant, Name, Node, Over
 from eddyline.language.text.windows import parse_span
 from eddyline.model.datatypes import BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP
@@ -22,6 +23,8 @@ from eddyline.model.expressions.expression import Expression, Literal, Literals
 from eddyline.model.expressions.functions import (
     AGGREGATE_SYNONYMS,
     AGGREGATES,
+    ALIASES,
+    FUNCTIONS,
     resolve,
     resolve_aggregate,
     resolve_cast,
@@ -72,12 +75,20 @@ def bind_expression(node: Node, clause: Clause) -> Expression:
             case Apply():
                 if is_aggregate(node):
                     return _aggregate(node, clause)
+                own = clause.scope.own(node.function)
+                if own is None and node.function not in FUNCTIONS and node.function not in ALIASES:
+                    _refuse_unknown(node.function)
                 if node.distinct or node.star:
                     what, hint = "*" if node.star else "DISTINCT", f"aggregates are {', '.join(AGGREGATES)}"
                     raise BindingProblem(f"{node.function} does not take {what}", hint=hint)
                 args = tuple(bind_expression(a, clause) for a in node.args)
-                own = clause.scope.own(node.function)
                 return resolve(node.function, args) if own is None else own.call(args)
+
+
+def _refuse_unknown(function: str) -> None:
+    """Refuse a function that another engine has, before its arguments are bound: they may have forms of its own."""
+    if hint := instead(function):
+        raise BindingProblem(f"there is no function {function}", hint=hint)
 
 
 def _column(node: Name, clause: Clause) -> Expression:

@@ -20,6 +20,7 @@ from eddyline.language.grammar.events import read_constraints, read_event
 from eddyline.language.grammar.exists import read_where
 from eddyline.language.grammar.ranking_text import read_limit
 from eddyline.language.grammar.request_clauses import read_request, read_requests, read_template
+from eddyline.language.other_functions import instead
 from eddyline.language.own_functions import read_function
 from eddyline.language.records.heralds import read_herald
 from eddyline.language.records.punctuations import read_punctuate, read_punctuation
@@ -58,7 +59,7 @@ def read_statement(reader: StatementReader) -> Statement:
 def ended(reader: StatementReader, statement: Statement) -> Statement:
     if reader.next.kind != "end":
         _refuse_foreign_clause(reader)
-        reader.fail("expected ; or the end")
+        reader.fail_at_clause("expected ; or the end", hint=instead(reader.next.text) or "")
     return statement
 
 
@@ -200,7 +201,8 @@ def _select(reader: StatementReader) -> Select:
         reader.take("ALL")
     items = read_items(reader)
     _refuse_foreign_clause(reader)
-    reader.expect("FROM", hint="a query reads at least one stream")
+    if not reader.take("FROM"):
+        reader.fail_at_clause("expected FROM", hint="a query reads at least one stream")
     sources = _sources(reader)
     where, exists = read_where(reader, _select) if reader.take("WHERE") else (None, ())
     _refuse_foreign_clause(reader)

@@ -19,6 +19,7 @@ from sqlglot.tokens import Tokenizer as BaseTokenizer
 from sqlglot.tokens import TokenType
 
 from eddyline.errors import SyntaxProblem, Unsupported
+from eddyline.language.other_functions import instead
 from eddyline.language.syntax import Node
 from eddyline.language.text.long_lists import Lists
 from eddyline.language.text.reader import NESTED, TextPlaces, Token
@@ -64,6 +65,13 @@ class ExpressionParser(Parser):
     TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = {
         kind: lambda self, this, kind: exp.Cast(this=this, to=kind, action="literal")
         for kind in (exp.DType.TIMESTAMP, exp.DType.DATE)
+    }
+
+    # `->` is never a lambda, and its path is not read here: a text without $ is one key, also one with a point.
+    LAMBDAS: ClassVar[dict[Any, Any]] = {}
+    COLUMN_OPERATORS: ClassVar[dict[Any, Any]] = Parser.COLUMN_OPERATORS | {
+        TokenType.ARROW: lambda self, this, path: exp.JSONExtract(this=this, expression=path),
+        TokenType.DARROW: lambda self, this, path: exp.JSONExtractScalar(this=this, expression=path),
     }
 
     _places: TextPlaces
@@ -122,7 +130,8 @@ class ExpressionParser(Parser):
         if word == "FILTER" and self._next and self._next.token_type == TokenType.L_PAREN:
             return self._parse_filter(this)
         if word == "WITHIN" and self._next and self._next.text.upper() == "GROUP":
-            self._refuse("WITHIN GROUP is", "the order of rows is that of their time")
+            hint = instead(this.name) if isinstance(this, exp.Anonymous) else None
+            self._refuse("WITHIN GROUP is", hint or "the order of rows is that of their time")
         return this
 
     def _parse_over(self, this: Any) -> exp.Window:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import accumulate, pairwise
 from typing import NoReturn, TypeVar
 
@@ -28,6 +29,10 @@ UNION UNNEST USING VALUES WHEN WHERE WINDOW WITH XOR
 """
 #: Words that are names only in double quotes.
 RESERVED = frozenset(_RESERVED.split())
+#: The words that begin the clauses of SELECT, and how near a word is that is taken for a misspelt one: FORM is 0.75 near
+#: to FROM, as is every word of four letters with one wrong letter or two that changed places.
+CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "EMIT", "JOIN", "ORDER", "LIMIT", "UNION")
+_NEAR = 0.75
 #: The hint for an expression that is too deep to be read or bound.
 NESTED = "a long chain of ORs over one column is x IN (…)"
 
@@ -108,6 +113,19 @@ class StatementReader:
 
     def fail(self, expectation: str, *, hint: str = "") -> NoReturn:
         raise SyntaxProblem(f"{expectation}, found {self.next}", hint=hint, position=self.position)
+
+    def fail_at_clause(self, expectation: str, *, hint: str = "") -> NoReturn:
+        """As `fail`, where a clause may begin. A word that is nearly the word of a clause is the mistake; it may have
+        been read as a name without AS, and is then the word before."""
+        before = self.tokens[max(self.index - 2, 0)]
+        named = before.text in (")", "]") or (before.kind != "symbol" and before.upper not in RESERVED)
+        for index in (self.index - 1, self.index) if named and self.index > 1 else (self.index,):
+            token = self.tokens[index]
+            near = get_close_matches(token.upper, CLAUSES, 1, _NEAR)
+            if token.kind == "word" and near and token.upper not in RESERVED:
+                self.index = index
+                self.fail(f"expected {near[0]}", hint=f"did you mean {near[0]}?")
+        self.fail(expectation, hint=hint)
 
     def unsupported(self, what: str, hint: str, position: Position | None = None) -> NoReturn:
         """Refuse what SQL has and this language has not; without a position it begins with the next token."""

@@ -125,6 +125,20 @@ class Translation:
             raise Unsupported("slices are not supported", hint="a[1] is one element", position=position)
         return Apply("array_extract", (self.node(e.this), self.node(e.expressions[0])), position=position)
 
+    def arrow(self, e: exp.Expr, position: Any) -> Node:
+        """`j -> path` and `j ->> path`; a number is the place of an element."""
+        self._only(e, "this", "expression")
+        value, path = self.node(e.this), self.node(e.expression)
+        function = "json_extract_string" if isinstance(e, exp.JSONExtractScalar) else "json_extract"
+        known = isinstance(path, Constant) and path.kind in ("string", "integer")
+        if not known or str(path.value).startswith("/"):  # type: ignore[union-attr]
+            sign = "->>" if isinstance(e, exp.JSONExtractScalar) else "->"
+            hint = f"j {sign} 'key', j {sign} '$.a.b[0]' or j {sign} 0"
+            raise SyntaxProblem(f"{sign} takes a path that is written out", hint=hint, position=path.position)
+        assert isinstance(path, Constant)
+        text = f"$[{path.value}]" if path.kind == "integer" else path.value
+        return Apply(function, (value, Constant("string", text, position=path.position)), position=value.position)
+
     def literal(self, e: exp.Expr, position: Any) -> Node:
         text = str(e.this)
         if e.is_string:
@@ -281,4 +295,6 @@ _TRANSLATIONS: dict[type[exp.Expr], Callable[[Translation, Any, Any], Node]] = {
     exp.Window: Translation.windowed,
     exp.Dot: Translation.field,
     exp.Bracket: Translation.element,
+    exp.JSONExtract: Translation.arrow,
+    exp.JSONExtractScalar: Translation.arrow,
 }
