@@ -160,10 +160,10 @@ FEATURES = {
             COMMANDS: ('"running.dashboard"', '"running.top"'),
             "cli/run.py": (
                 "from eddyline.cli.running.dashboard",
-                "add_dashboard_options(",
                 "check_dashboard(",
                 "serve_dashboard(",
             ),
+            "cli/options.py": ("add_dashboard_options(",),
         },
     ),
     "Spark": Feature(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from eddyline.session import Session
     from eddyline.settings import Settings
 
+    __version__: str
+
 __all__ = ["EddylineError", "EddylineWarning", "Query", "Session", "Settings", "UserError"]
 
 _HOMES = {
@@ -33,6 +35,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: Spark starts several small processes per job that import a module of ours, and the whole
     # engine takes each of them a second.
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("eddyline")
     if name not in _HOMES:
         raise AttributeError(f"module 'eddyline' has no attribute {name!r}")
     import importlib
@@ -41,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

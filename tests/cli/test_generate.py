@@ -6,14 +6,14 @@ import inspect
 import pyarrow.parquet as pq
 import pytest
 
-from eddyline.cli import generate
+from eddyline.cli import generate, generate_options, options
 from eddyline.connectors.generators.workflow import OrderTraces
 from eddyline.errors import UserError
 
 
 def command(*arguments):
     parser = argparse.ArgumentParser()
-    generate.add_parser(parser.add_subparsers())
+    options.generate(parser.add_subparsers())
     args = parser.parse_args(["generate", *arguments])
     return args.run(args)
 
@@ -55,14 +55,14 @@ def test_orders_of_20_events(tmp_path, capsys):
     assert rows.group_by("trace_id").aggregate([([], "count_all")])["count_all"].unique().to_pylist() == [20]
 
 
-@pytest.mark.parametrize("kind", generate.KINDS)
+@pytest.mark.parametrize("kind", generate_options.KINDS)
 def test_whatever_a_generator_takes_is_an_option(kind):
-    function, _, options = generate.KINDS[kind]
+    function, (_, own_options) = getattr(generate.generate, kind), generate_options.KINDS[kind]
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
     if kind == "orders":
         own += inspect.signature(OrderTraces).parameters.values()
     assert {p.name: p.default for p in own} == generate.generate.options_of(function)
-    assert {p.name for p in own} == options.keys()
+    assert {p.name for p in own} == own_options.keys()
 
 
 def test_what_cannot_be_is_refused(tmp_path):

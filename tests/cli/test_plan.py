@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from eddyline.cli.plans import plan
+from eddyline.cli.plans import options
 from eddyline.errors import PlanProblem
 from eddyline.plan.tree.budget import SHIPPED
 
@@ -32,7 +32,7 @@ def eddyline(tmp_path, capsys):
 
     def call(*words: str) -> dict[str, object]:
         parser = argparse.ArgumentParser(prog="eddyline")
-        plan.add_parser(parser.add_subparsers(required=True))
+        options.plan(parser.add_subparsers(required=True))
         args = parser.parse_args(
             ["plan", *(word.replace("graph.json", str(tmp_path / "graph.json")) for word in words)]
         )
@@ -71,7 +71,7 @@ def test_nothing_fits(eddyline, search):
 def test_each_search(eddyline):
     outcomes = {
         search: eddyline("graph.json", "--cpu", "8000", "--memory", "5000", "--search", search)["outcome"]
-        for search in plan.METHODS
+        for search in options.SEARCHES
     }
     assert outcomes == {"two-layer": "mjoin", "finder": "jtree", "mjoin": "mjoin", "bjtree": "bjtree"}
 

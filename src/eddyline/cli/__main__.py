@@ -21,7 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-#: The module of each command, in the order of the help text. The last part of its path is the name of the command.
+#: The module of each command, in the order of the help text. The last part of its path is the name of the command, and
+#: of the function in the `options.py` of its folder that adds its options.
 COMMANDS = (
     "run",
     "shell",
@@ -44,18 +45,20 @@ OLD_NAMES = ("lab.index", "lab.calibrate")
 
 
 def parser(wanted: str | None = None) -> argparse.ArgumentParser:
-    """The parser of one command, or of all of them if `wanted` is no command. Only the modules of these commands are
-    loaded: some load the engine."""
+    """The parser of one command, or of all of them if `wanted` is no command. No command is loaded: some load the
+    engine."""
     import argparse
     import importlib
 
     root = argparse.ArgumentParser(
         prog="eddyline", description="Continuous queries over streams, embedded or on Spark."
     )
+    root.add_argument("--version", action="store_true", help="print the version")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = [module for module in COMMANDS + OLD_NAMES if module.rpartition(".")[2] == wanted]
     for module in chosen or COMMANDS:
-        importlib.import_module(f"eddyline.cli.{module}").add_parser(commands)
+        folder, _, name = f"eddyline.cli.{module}".rpartition(".")
+        getattr(importlib.import_module(f"{folder}.options"), name)(commands)
     return root
 
 
@@ -68,6 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
         arguments = sys.argv[1:]
     from eddyline.errors import EddylineError, unwritable
 
+    if arguments[:1] == ["--version"]:
+        arguments = ["version"]
     args = parser(arguments[0] if arguments else None).parse_args(arguments)
     try:
         return int(args.run(args))

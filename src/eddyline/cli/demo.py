@@ -61,15 +61,6 @@ CREATE QUERY per_minute AS
 _OPEN = 30.0
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    demo = commands.add_parser("demo", help="generate auction streams and run several queries over them")
-    demo.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
-    demo.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
-    demo.add_argument("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
-    demo.add_argument("--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)")
-    demo.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     began = WALL.now()
     console = Console()

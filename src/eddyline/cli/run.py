@@ -18,30 +18,11 @@ from typing import Any
 
 from eddyline.cli.jobs import read_job
 from eddyline.cli.progress import ProgressDisplay
-from eddyline.cli.running.dashboard import add_dashboard_options, check_dashboard, serve_dashboard
+from eddyline.cli.running.dashboard import check_dashboard, serve_dashboard
 from eddyline.cli.running.signals import Signals
 from eddyline.errors import SettingProblem, UserError
 from eddyline.session import Session
 from eddyline.state.whole_file import SHARED, write_whole
-
-
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("run", help="run a job file")
-    parser.add_argument("job", help="job file")
-    parser.add_argument(
-        "--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)"
-    )
-    parser.add_argument("--master", default="local[*]", help="Spark master (default: local[*])")
-    parser.add_argument("--once", action="store_true", help="read what is there now to its end, then close")
-    parser.add_argument("--out", metavar="DIR", help="write results to DIR/<query>/*.parquet")
-    parser.add_argument("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
-    parser.add_argument("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")
-    parser.add_argument("--stats", metavar="FILE", help="write figures of the run as JSON")
-    add_dashboard_options(
-        parser, "--dashboard", "serve a page about the job at http://HOST:PORT (default host: 127.0.0.1)"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

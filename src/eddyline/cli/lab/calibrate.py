@@ -65,14 +65,6 @@ CASES = (
 )
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("calibrate", help="measure what operations cost on this machine, for the planner")
-    text = "runs of each kind; the fastest counts (default: %(default)s)"
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help=text)
-    parser.add_argument("--dry-run", action="store_true", help="print what was measured and keep nothing")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     repeats = max(args.repeats, 1)
     costs, index = measure(repeats), measure_index(repeats)

@@ -11,37 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from eddyline.cli.jobs import read_document
 from eddyline.plan.index_choice.index_costs import IndexCosts
-from eddyline.plan.index_choice.rgreedy import HEURISTICS
-from eddyline.plan.index_choice.search import METHODS, choose_index
+from eddyline.plan.index_choice.search import choose_index
 from eddyline.plan.index_choice.workload import Workload
 from eddyline.plan.tree.budget import index_costs
 
 _EXAMPLE = '{"attributes": {"A": {"values": 2048}, …}, "patterns": [{"on": ["A"], "weight": 1}], …}'
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "index",
-        help="find how many address bits each attribute of an index gets",
-        description="Find the index configuration that costs a workload least. Prints JSON.",
-    )
-    parser.add_argument(
-        "workload",
-        type=Path,
-        help="JSON file with attributes, patterns, rates and, optionally, costs; - reads standard input",
-    )
-    parser.add_argument(
-        "--bits", type=int, default=16, metavar="B", help="address bits, 0 to 24 (default: %(default)s)"
-    )
-    parser.add_argument("--search", choices=METHODS, default="auto", help="method of the search (default: %(default)s)")
-    parser.add_argument(
-        "--heuristic", choices=HEURISTICS, default="owl", help="how rgreedy ranks attributes (default: %(default)s)"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

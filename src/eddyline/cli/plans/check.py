@@ -17,12 +17,6 @@ from eddyline.plan.prepare import check, notices
 from eddyline.runtime.front.workflows import workflow_rules
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("check", help="parse, bind and verify a job file; nothing runs")
-    parser.add_argument("job", help="job file")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     job = bind_script(read_job(args.job), workflows=workflow_rules)
     sources: dict[str, Stream | Table] = {**job.catalog.streams, **job.catalog.tables}

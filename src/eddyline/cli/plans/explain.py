@@ -19,16 +19,6 @@ from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.front.workflows import workflow_rules
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("explain", help="show how each query of a job would be answered")
-    parser.add_argument("job", help="job file")
-    parser.add_argument("--rules", action="store_true", help="show what each rewrite rule changed")
-    parser.add_argument(
-        "--shards", type=int, metavar="N", help="show how rows find N shards on Spark (default: what the job sets)"
-    )
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     job = bind_script(read_job(args.job), workflows=workflow_rules)
     if args.shards is not None and args.shards < 1:

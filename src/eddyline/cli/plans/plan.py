@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from eddyline.cli.jobs import read_document
 from eddyline.plan.tree.budget import unit_costs
@@ -20,33 +19,9 @@ from eddyline.plan.tree.cost import UnitCosts
 from eddyline.plan.tree.join_graph import JoinGraph
 from eddyline.plan.tree.jtree.candidates import Budgets
 from eddyline.plan.tree.jtree.choice import Choice
-from eddyline.plan.tree.jtree.search import METHODS, search
+from eddyline.plan.tree.jtree.search import search
 
 _EXAMPLE = '{"streams": {"a": {"rate": 20, "window": 5.0}, …}, "joins": [["a", "b", 0.05], …]}'
-
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "plan",
-        help="find a join tree that fits a CPU and a memory budget",
-        description="Find a join tree for a join graph, within budgets. Prints JSON.",
-    )
-    parser.add_argument(
-        "graph",
-        type=Path,
-        help="JSON file with streams, joins and, optionally, tables and costs; - reads standard input",
-    )
-    parser.add_argument(
-        "--cpu", type=float, metavar="X", help="CPU seconds per second; without it the tree that takes the least"
-    )
-    parser.add_argument("--memory", type=float, metavar="Y", help="rows of state; without it as many as the tree needs")
-    parser.add_argument(
-        "--search", choices=METHODS, default="two-layer", help="method of the search (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw CPU and memory of the candidates and the budgets"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,28 +17,6 @@ from eddyline.runtime.control.control import ControlFolder
 from eddyline.session import Session
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("dashboard", help="serve a page about a job, beside it or after it has ended")
-    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    add_dashboard_options(parser, "--port", "where the page is served (default: a free port of 127.0.0.1)")
-    parser.set_defaults(run=run)
-
-
-def add_dashboard_options(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    """The options of every command that serves a page."""
-    parser.add_argument(name, metavar="[HOST:]PORT", help=text)
-    parser.add_argument(
-        "--dashboard-token-file",
-        metavar="FILE",
-        help="take the token from FILE; needed for a HOST that others can reach",
-    )
-    parser.add_argument(
-        "--dashboard-readonly",
-        action="store_true",
-        help="pages only read: they add and drop no query and send no request",
-    )
-
-
 def check_dashboard(args: argparse.Namespace) -> None:
     """Refuse an address that cannot be read, before a job runs."""
     if args.dashboard is not None:

@@ -17,29 +17,6 @@ from eddyline.runtime.control.control import ControlFolder, planned_job
 from eddyline.runtime.control.sending import add_queries, drop_queries, set_triggers
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("query", help="add, drop and list the queries of a running job")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    text = (
-        "add the queries of a file (CREATE QUERY, CREATE STREAM … AS, CREATE SINK … FOR them, CREATE PUNCTUATION, SET)"
-    )
-    add = actions.add_parser("add", help=text)
-    add.add_argument("file", help="file with the statements")
-    add.set_defaults(run=run_add)
-    drop = actions.add_parser("drop", help="drop queries and derived streams; results up to now are still delivered")
-    drop.add_argument("names", nargs="+", metavar="NAME", help="names of queries and derived streams")
-    drop.set_defaults(run=run_drop)
-    text = "change when a query forgets rows and announces values: purge=100, propagate='10 seconds'"
-    change = actions.add_parser("set", help=text)
-    change.add_argument("name", metavar="NAME", help="name of a query")
-    change.add_argument("settings", nargs="+", metavar="SETTING=VALUE", help="purge or propagate")
-    change.set_defaults(run=run_set)
-    show = actions.add_parser("list", help="one JSON object per line: query, state, start, stop")
-    show.set_defaults(run=run_list)
-    for action in (add, drop, change, show):
-        action.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-
-
 def run_add(args: argparse.Namespace) -> int:
     folder = ControlFolder(args.job)
     sent = add_queries(folder, planned_job(folder), read_job(args.file))
@@ -95,3 +72,6 @@ def listed(folder: ControlFolder) -> list[dict[str, object]]:
             if name not in planned and line["state"] == "running":
                 line["state"] = "stopping"
     return list(lines.values())
+
+
+__all__ = ["listed", "run_add", "run_drop", "run_list", "run_set"]

@@ -27,23 +27,6 @@ from eddyline.runtime.control.request_answers import request_answers
 _SHOWN = 1_000
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("request", help="query a template of a running job")
-    parser.add_argument(
-        "text", nargs="?", metavar="REQUEST", help="for example: dst, bytes FROM traffic WHERE src = '10.0.0.1'"
-    )
-    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    parser.add_argument("--file", metavar="F", help="a file with requests, each ended by ;")
-    parser.add_argument("--as-of", metavar="T", help="the instant, for requests without AS OF")
-    parser.add_argument(
-        "--timeout", type=float, metavar="S", help="seconds to wait for the answer (default: as long as the job runs)"
-    )
-    parser.add_argument(
-        "--format", choices=("table", "csv", "jsonl"), default="table", help="how answers are printed (default: table)"
-    )
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     if args.timeout is not None and not args.timeout >= 0:
         raise UserError(f"--timeout cannot be {args.timeout}", hint="seconds, 0 or more")

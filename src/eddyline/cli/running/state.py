@@ -29,15 +29,6 @@ _NAMES = 60
 READERS: tuple[Callable[[str], CheckpointState | None], ...] = (spark_state, embedded_state)
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("state", help="show what a checkpoint holds")
-    parser.add_argument(
-        "--checkpoint", required=True, metavar="DIR", help="the checkpoint folder of a job, running or not"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object; times in microseconds since 1970")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     state = next((found for read in READERS if (found := read(args.checkpoint)) is not None), None)
     if state is None:

@@ -27,16 +27,6 @@ from eddyline.runtime.control.control import ControlFolder
 _SECONDS = 1.0
 #: Lines of the overview, and queries of a screen without a known height.
 _OVERVIEW, _QUERIES = 14, 40
-#: Orders of the queries.
-_ORDERS = ("rate", "results", "share", "name")
-
-
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("top", help="show a job on the terminal, live")
-    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    parser.add_argument("--sort", choices=_ORDERS, default="rate", help="order of the queries (default: rate)")
-    parser.add_argument("--once", action="store_true", help="print it once")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
