@@ -45,7 +45,7 @@ def feed(number: int, *values: tuple[int, int]) -> None:
 
 def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, int | None, int | None]]:
     capsys.readouterr()
-    assert main(["query", "list", "--job", "ck"]) == 0
+    assert main(["query", "list", "--json", "--job", "ck"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert all(list(line) == ["query", "state", "start", "stop"] for line in lines)
     return {line["query"]: (line["state"], line["start"], line["stop"]) for line in lines}
@@ -120,3 +120,20 @@ def test_what_waits_for_the_next_start(work: Path, capsys: pytest.CaptureFixture
     assert listed(capsys) == {"base": ("dropped", None, 1_000_000), "high": ("running", 1_000_000, None)}
     assert parquet.read_table("out/high").column("k").to_pylist() == [7, 8]
     assert parquet.read_table("out/base").column("k").to_pylist() == [6]
+
+
+def test_the_list_is_a_table_for_people(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    feed(0, (1, 1), (7, 2))
+    assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 0
+    assert main(["query", "add", "more.sql", "--job", "ck"]) == 0
+    assert main(["run", "job.sql", "--once", "--checkpoint", "ck", "--quiet"]) == 0
+    assert main(["query", "drop", "base", "--job", "ck"]) == 0
+    capsys.readouterr()
+    assert main(["query", "list", "--job", "ck"]) == 0
+    lines = [line.replace("┃", "│").strip("│").split("│") for line in capsys.readouterr().out.splitlines()]
+    cells = [[cell.strip() for cell in line] for line in lines if len(line) == 4]
+    assert cells == [
+        ["query", "state", "start", "stop"],
+        ["base", "stopping", "first row", ""],
+        ["high", "running", "1970-01-01 00:00:02.000", ""],
+    ]

@@ -123,7 +123,7 @@ def test_poison_is_set_aside_and_an_embedded_job_goes_on(
     expected = poisoned(tmp_path, 0)
     (tmp_path / "more.sql").write_text("CREATE QUERY more AS SELECT k FROM s")
     assert main(["query", "add", str(tmp_path / "more.sql"), "--job", str(tmp_path / "ck")]) == 0
-    assert main(["query", "list", "--job", str(tmp_path / "ck")]) == 0
+    assert main(["query", "list", "--json", "--job", str(tmp_path / "ck")]) == 0
     assert '"query": "more", "state": "pending"' in capsys.readouterr().out
     if not running:
         session = embedded(tmp_path)

@@ -38,7 +38,7 @@ def started(spark, folder: Path, more: str = "") -> SparkDriver:
 
 def listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, int | None, int | None]]:
     capsys.readouterr()
-    assert main(["query", "list", "--job", str(folder / "ck")]) == 0
+    assert main(["query", "list", "--json", "--job", str(folder / "ck")]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return {line["query"]: (line["state"], line["start"], line["stop"]) for line in lines}
 

@@ -29,7 +29,9 @@ def query(commands: argparse._SubParsersAction) -> None:
     change.add_argument("name", metavar="NAME", help="name of a query")
     change.add_argument("settings", nargs="+", metavar="SETTING=VALUE", help="purge or propagate")
     change.set_defaults(run=when_run("running.query", "run_set"))
-    show = actions.add_parser("list", help="one JSON object per line: query, state, start, stop")
+    show = actions.add_parser("list", help="show the queries: state, start, stop; times in UTC")
+    text = "one JSON object per line: query, state, start, stop; times in microseconds since 1970"
+    show.add_argument("--json", action="store_true", help=text)
     show.set_defaults(run=when_run("running.query", "run_list"))
     for action in (add, drop, change, show):
         action.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")

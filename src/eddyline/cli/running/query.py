@@ -3,13 +3,15 @@
 Answer   DIR is the checkpoint folder of the job. This process checks the change and writes a control record. The job
          carries the record out between two epochs, or at its next start.
 State    None.
-Limits   `list` shows what the job wrote last: a change that the job has not carried out yet is `pending` or `stopping`.
+Limits   `list` shows what the job wrote last, as a table or as JSON: a change that the job has not carried out yet is
+         `pending` or `stopping`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from eddyline.cli.jobs import read_job
 from eddyline.errors import UserError
@@ -51,9 +53,34 @@ def run_set(args: argparse.Namespace) -> int:
 def run_list(args: argparse.Namespace) -> int:
     folder = ControlFolder(args.job)
     folder.catalog()
-    for line in listed(folder):
-        print(json.dumps(line))
+    lines = listed(folder)
+    if args.json:
+        for line in lines:
+            print(json.dumps(line))
+    else:
+        _show(lines)
     return 0
+
+
+def _show(lines: list[dict[str, Any]]) -> None:
+    """The queries as a table; a start that is not known yet is empty for a query that has not begun."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from eddyline.cli.progress import instant_text
+
+    table = Table()
+    for name in ("query", "state", "start", "stop"):
+        table.add_column(name, no_wrap=name != "query", overflow="fold")
+    for line in lines:
+        # A query without a start reads its streams from their first row on.
+        first = "" if line["state"] == "pending" else "first row"
+        start = first if line["start"] is None else instant_text(line["start"])
+        table.add_row(
+            Text(line["query"]), line["state"], start, "" if line["stop"] is None else instant_text(line["stop"])
+        )
+    Console().print(table if lines else "the job has no query")
 
 
 def listed(folder: ControlFolder) -> list[dict[str, object]]:
