@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from eddyline import Session
+from eddyline.cli.__main__ import main
 from eddyline.cli.progress import ProgressDisplay, instant_text
 
 
@@ -78,3 +81,29 @@ def test_a_template_says_how_many_requests_it_has_answered() -> None:
         session.request(["n FROM t", "n FROM t GROUP BY ()"])
         ProgressDisplay(console=Console(file=output, width=160)).summary(session.stats())
     assert output.getvalue().splitlines()[-1] == "  t: 2 requests answered"
+
+
+def test_a_resumed_run_tells_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s").mkdir()
+    Path("job.sql").write_text(
+        "CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (format='csv', path='s', time='ts'); CREATE QUERY q AS SELECT k FROM s;"
+    )
+    shown = []
+    # The second run reads three rows, of which one is late and one bad; the third reads none.
+    for number, rows in enumerate((["1,1", "2,2"], ["3,5", "4,1", "x,6"], None)):
+        if rows is not None:
+            times = [f"{row.split(',')[0]},1971-01-01 00:00:0{row.split(',')[1]}" for row in rows]
+            Path(f"s/{number}.csv").write_text("\n".join(["k,ts", *times, ""]))
+        assert main(["run", "job.sql", "--once", "--checkpoint", "ck"]) == 0
+        shown.append(capsys.readouterr().out)
+    first, second, third = shown
+    assert first.startswith("2 rows in ") and "  q: 2 results\n" in first and "before" not in first
+    assert second.startswith("continuing from ck: 2 rows were read before, frontier 1971-01-01 00:00:02.000\n")
+    assert "\n3 new rows in " in second and "; 2 rows were read before\n" in second
+    assert "  q: 1 new results, 2 before\n" in second
+    assert "  1 late rows of s went to" in second and "  1 bad rows of s went to" in second
+    assert "\n0 new rows in " in third and "; 5 rows were read before\n" in third
+    assert "  q: 0 new results, 3 before\n" in third and "dead-letter" not in third

@@ -1,7 +1,7 @@
 """The progress of a running job: a live table on a terminal, plain lines elsewhere.
 
 Answer   Rows per second, frontier, state, results per query; warnings as lines; a summary at the end.
-State    When the display was drawn last, and the rows so far at that time.
+State    When the display was drawn last, and the rows so far at that time; the figures with which a resumed run began.
 Limits   At most four displays per second, whatever the number of epochs.
 """
 
@@ -39,6 +39,8 @@ class ProgressDisplay:
         self._warnings = warnings.catch_warnings()
         self._shown = self._clock.now()
         self._rows = 0
+        #: The figures of a checkpoint with which the run began; empty for a run that begins anew.
+        self._before: dict[str, Any] = {}
 
     def __enter__(self) -> ProgressDisplay:
         self._warnings.__enter__()
@@ -58,6 +60,17 @@ class ProgressDisplay:
         if self._live is not None:
             self._live.__exit__(kind, problem, trace)
         self._warnings.__exit__(kind, problem, trace)
+
+    def resumed(self, stats: dict[str, Any], derived: Collection[str], checkpoint: str) -> None:
+        """Take the figures of a job before its first epoch. Where an earlier run has read rows, later figures are told
+        apart: what is new and what was there."""
+        rows = _rows_of(stats, derived)
+        if not rows:
+            return
+        self._before, self._rows = stats, rows
+        if not self.quiet:
+            frontier = instant_text(stats["frontier"])
+            self._print(f"continuing from {checkpoint}: {rows:,} rows were read before, frontier {frontier}")
 
     def observe(self, report: Callable[[], Report]) -> None:
         now = self._clock.now()
@@ -85,21 +98,28 @@ class ProgressDisplay:
         """Print what a run did. Rows of `derived` streams are not counted: queries of the job made them."""
         if self.quiet:
             return
-        rows = sum(count for name, count in _named_by_user(stats["rows_in"]).items() if name not in derived)
+        before = self._before
+        there = _rows_of(before, derived)
+        rows = _rows_of(stats, derived) - there
         rate = rows / stats["elapsed_s"] if stats["elapsed_s"] else 0.0
         self._print(
-            f"{rows:,} rows in {stats['elapsed_s']:.2f} s ({rate:,.0f} rows/s), {stats['epochs']} epochs, "
+            f"{rows:,} {'new ' if before else ''}rows in {stats['elapsed_s']:.2f} s ({rate:,.0f} rows/s), {stats['epochs']} epochs, "
             f"at most {stats['peak_stored_rows']:,} rows stored"
+            + (f"; {there:,} rows were read before" if before else "")
         )
         for name, count in _named_by_user(stats["results"]).items():
             figures = stats.get("templates", {}).get(name)
+            earlier = before.get("results", {}).get(name, 0)
+            made = f"{count:,} results" if not before else f"{count - earlier:,} new results, {earlier:,} before"
             answered = 0 if figures is None else figures["answered"]
             requests = f"{answered:,} request{'' if answered == 1 else 's'} answered"
-            self._print(f"  {name}: {f'{count:,} results' if figures is None else requests}")
+            self._print(f"  {name}: {made if figures is None else requests}")
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
-                if count:
-                    self._print(f"  {count:,} {kind} rows of {name} went to the dead-letter output")
+                earlier = before.get(kind, {}).get(name, 0)
+                if count > earlier:
+                    text = f"  {count - earlier:,} {kind} rows of {name} went to the dead-letter output"
+                    self._print(text + (f", {earlier:,} before" if earlier else ""))
 
     def _print(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
@@ -108,6 +128,11 @@ class ProgressDisplay:
 def _line(text: Warning | str) -> None:
     """A warning as one line, also with --quiet."""
     print(f"warning: {text}", file=sys.stderr, flush=True)
+
+
+def _rows_of(stats: Mapping[str, Any], derived: Collection[str]) -> int:
+    """Rows that sources gave, in figures that may be empty."""
+    return sum(count for name, count in _named_by_user(stats.get("rows_in", {})).items() if name not in derived)
 
 
 def _named_by_user(counts: Mapping[str, int]) -> dict[str, int]:

@@ -86,6 +86,9 @@ def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
     with Signals(session).obeyed(), ProgressDisplay(quiet=args.quiet) as progress:
         if not args.quiet:
             session.observe(progress.observe)
+            if args.checkpoint is not None and args.engine == "embedded":
+                # On Spark figures begin anew with every run.
+                progress.resumed(session.stats(), session.job.catalog.makers, args.checkpoint)
         session.run(once=args.once)
     stats = session.stats()
     progress.summary(stats, session.job.catalog.makers)
