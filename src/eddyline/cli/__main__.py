@@ -38,6 +38,7 @@ COMMANDS = (
     "plans.plan",
     "lab.lab",
     "demo",
+    "warm",
     "version",
 )
 #: Tools of `lab` that can be called without `lab`, too: their old names.

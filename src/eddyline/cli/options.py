@@ -81,5 +81,9 @@ def demo(commands: argparse._SubParsersAction) -> None:
     demo.set_defaults(run=when_run("demo"))
 
 
+def warm(commands: argparse._SubParsersAction) -> None:
+    commands.add_parser("warm", help="compile the kernels of common queries now").set_defaults(run=when_run("warm"))
+
+
 def version(commands: argparse._SubParsersAction) -> None:
     commands.add_parser("version", help="print the version").set_defaults(run=when_run("version"))

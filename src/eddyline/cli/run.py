@@ -21,6 +21,7 @@ from eddyline.cli.progress import ProgressDisplay
 from eddyline.cli.running.dashboard import check_dashboard, serve_dashboard
 from eddyline.cli.running.signals import Signals
 from eddyline.errors import SettingProblem, UserError
+from eddyline.kernels import compiling
 from eddyline.session import Session
 from eddyline.state.whole_file import SHARED, write_whole
 
@@ -28,6 +29,7 @@ from eddyline.state.whole_file import SHARED, write_whole
 def run(args: argparse.Namespace) -> int:
     text = read_job(args.job)
     check_dashboard(args)
+    compiling.announce(not args.quiet)
     if args.stats:
         _check_file(args.stats)
     with opened(args) as session:

@@ -1,0 +1,53 @@
+"""When kernels are compiled: counted, and said once.
+
+Answer   `compiled` gives how many kernels this process has compiled; those that it found in the cache do not count. The
+         first one writes a line to standard error, where that is a terminal or `announce` asks for it.
+State    The count, and whether the line has been written.
+Limits   Numba has to have its events; without them nothing is counted and nothing written.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from numba.core import event
+
+LINE = "compiling kernels, first run of such a query on this machine …"
+
+
+class CompileListener(event.Listener):
+    """Hears of each kernel that Numba compiles, before it does."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        #: Whether the line is written; None: where standard error is a terminal.
+        self.is_wanted: bool | None = None
+
+    def on_start(self, event: Any) -> None:
+        self.count += 1
+        if self.count > 1 or self.is_wanted is False or sys.stderr is None:
+            return
+        if self.is_wanted or sys.stderr.isatty():
+            print(LINE, file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+_LISTENER = CompileListener()
+
+
+def listen() -> None:
+    """Begin to count. Called once, when kernels are imported."""
+    event.register("numba:compile", _LISTENER)
+
+
+def announce(is_wanted: bool) -> None:
+    """Whether the first kernel that is compiled writes a line, whatever standard error is."""
+    _LISTENER.is_wanted = is_wanted
+
+
+def compiled() -> int:
+    """The number of kernels that this process has compiled."""
+    return _LISTENER.count

@@ -1,0 +1,57 @@
+"""The first query of a kind says that it compiles; `eddyline warm` compiles beforehand."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eddyline.kernels import compiling
+
+JOB = """
+CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (format='csv', path='s.csv', time='ts');
+CREATE QUERY q AS SELECT k FROM s WHERE k > 1;
+"""
+
+
+def eddyline(*arguments: str, folder: Path, cache: Path | None = None) -> tuple[str, str]:
+    """What a command prints: to standard output, and to standard error."""
+    changed = {} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-m", "eddyline", *arguments]
+    done = subprocess.run(command, cwd=folder, env=os.environ | changed, capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr
+
+
+def test_the_first_run_on_a_machine_says_once_that_it_compiles(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("k,ts\n1,1971-01-01\n2,1971-01-02\n")
+    (tmp_path / "job.sql").write_text(JOB)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    _, said = eddyline("run", "job.sql", "--once", folder=tmp_path, cache=cache)
+    assert said.count(compiling.LINE) == 1
+    for quiet in ([], ["--quiet"]):
+        _, said = eddyline("run", "job.sql", "--once", *quiet, folder=tmp_path, cache=cache)
+        assert said == ""
+
+
+def test_quiet_and_no_terminal_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for wanted, lines in ((None, 0), (False, 0), (True, 1)):
+        listener = compiling.CompileListener()
+        listener.is_wanted = wanted
+        for _ in range(3):
+            listener.on_start(None)
+        assert listener.count == 3
+        assert capsys.readouterr().err.count(compiling.LINE) == lines
+
+
+def test_warm_leaves_nothing_to_compile(tmp_path: Path) -> None:
+    """In the cache of this machine, which the tests have filled for the greater part."""
+    eddyline("warm", folder=tmp_path)
+    shown, said = eddyline("warm", folder=tmp_path)
+    assert re.fullmatch(r"all kernels of common queries were compiled before \(\d+\.\d s\)\n", shown)
+    assert said == ""
+    assert list(tmp_path.iterdir()) == []
