@@ -24,13 +24,15 @@ from rich.console import Console
 from rich.text import Text
 
 from eddyline.cli.inference import declaration, stem
+from eddyline.cli.interactive.listing import columns_of, description, listing
+from eddyline.cli.interactive.texts import command_of, is_blank, own_statement, split
 from eddyline.cli.jobs import read_job
 from eddyline.connectors.results.sinks import as_rich
 from eddyline.errors import EddylineError, EddylineWarning, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import DeclaredSink
-from eddyline.language.job import ExplainTemplate
-from eddyline.language.syntax import Event, Select, Statement
+from eddyline.language.job import DerivedStream, ExplainTemplate
+from eddyline.language.syntax import Body, Statement
 from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.patterns.constraint import ConstraintSet
 from eddyline.model.query import BoundQuery
@@ -51,17 +53,20 @@ EXPLAIN query|SELECT …;    show the plan
 .open NAME PATH [TIME]     declare a stream (or table) over files, columns inferred
 .read FILE                 carry out the statements of a file
 .run QUERY                 run a query that CREATE QUERY declared
-.tables                    list what is declared
-.schema NAME               show columns, types and options of a stream, table or query
+SHOW STREAMS | QUERIES | TABLES | SINKS | SETTINGS | FUNCTIONS;
+                           list the entries of one kind
+DESCRIBE name|SELECT …;    show the columns of a stream, table or query
+.tables, \\d                list what is declared
+.schema NAME, \\d NAME      show columns, types and options of a stream, table or query
 .limit N                   show at most N rows of a result (20)
-.help                      show this list
-.quit                      leave the shell; the end of input leaves it, too"""
+.help, help, \\?             show this list
+.quit, quit, exit, \\q       leave the shell; the end of input leaves it, too"""
 
 #: What `.tables` calls an entry.
 _KINDS = {Stream: "stream", Table: "table", BoundQuery: "query", BoundTemplate: "template", BoundRequests: "requests"}
 
-_PIECES = re.compile(r"'(?:[^']|'')*(?:'|\Z)|\"(?:[^\"]|\"\")*(?:\"|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.S)
-_BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*\Z", re.S)
+#: DESCRIBE shows at most so many columns.
+MOST_LINES = 10_000
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
@@ -108,6 +113,8 @@ class Shell:
         self.pending = ""
         #: The statements of templates, by name.
         self._templates: dict[str, str] = {}
+        #: The statements of derived streams, by name.
+        self._derived: dict[str, str] = {}
         #: Per command its method, and how many arguments it takes, at least and at most.
         self._commands: dict[str, tuple[Callable[..., None], int, int]] = {
             ".open": (self.open, 2, 3),
@@ -123,16 +130,16 @@ class Shell:
 
     def feed(self, line: str) -> bool:
         """Carry out one line; returns False if it ends the shell."""
-        command = line.strip()
-        if not self.pending and command.startswith("."):
-            if command.rstrip(";").strip() in (".quit", ".exit"):
+        command = "" if self.pending else command_of(line)
+        if command:
+            if command == ".quit":
                 return False
             self.attempt(self._command, command)
             return True
         statements, self.pending = split(self.pending + line + "\n")
         for text in statements:
             self.attempt(self.execute, text)
-        if _BLANK.match(self.pending):
+        if is_blank(self.pending):
             self.pending = ""
         return True
 
@@ -157,11 +164,11 @@ class Shell:
 
     def _command(self, line: str) -> None:
         try:
-            name, *arguments = shlex.split(line.rstrip(";"))
+            name, *arguments = shlex.split(line)
         except ValueError as problem:
             raise UserError(f"{line} cannot be read", detail=str(problem)) from None
         if name not in self._commands:
-            raise UserError(f"there is no command {name}", hint=".help lists the commands")
+            raise UserError(f"there is no command {line.split()[0]}", hint=".help lists the commands")
         function, least, most = self._commands[name]
         if not least <= len(arguments) <= most:
             usage = next(text for text in HELP.splitlines() if text.startswith(name))
@@ -171,16 +178,16 @@ class Shell:
     # -- statements
 
     def execute(self, text: str) -> None:
+        if own := own_statement(text):
+            word, rest = own
+            (self._list_entries if word == "SHOW" else self._describe)(rest)
+            return
         for statement in parse_script(text):
             self._apply(statement)
 
     def _apply(self, statement: Statement) -> None:
-        if isinstance(statement, Select | Event):
-            # The query is added to a copy of the job: the shell's job does not keep it.
-            job = Job(self.job.settings)
-            for known in (*self._sources.values(), *self.job.catalog.functions.values()):
-                job.catalog.add(known)
-            self._run(job.query("select", statement))
+        if isinstance(statement, Body):
+            self._run(self._bound(statement))
             return
         match self.job.apply(statement):
             case ExplainRequest(query):
@@ -197,7 +204,11 @@ class Shell:
             case RequestStream() as requests:
                 self.show(f"stream of requests {requests.name}; eddyline run answers it")
             case Dropped(kind, entry):
+                self._derived.pop(entry.name, None)
                 self.show(f"dropped {kind} {entry.name}")
+            case DerivedStream(stream):
+                self._derived[stream.name] = render(statement)
+                self.show(f"stream {stream.name}, {len(stream.schema.columns)} columns")
             case BoundQuery() as query:
                 check(query, self._sources)
                 self.show(f"query {query.name}; .run {query.name} shows its results")
@@ -211,6 +222,13 @@ class Shell:
                 self._provide(own)
             case Settings():
                 return
+
+    def _bound(self, body: Body) -> BoundQuery:
+        """The query of a SELECT. It is added to a copy of the job: the shell's job does not keep it."""
+        job = Job(self.job.settings)
+        for known in (*self._sources.values(), *self.job.catalog.functions.values()):
+            job.catalog.add(known)
+        return job.query("select", body)
 
     @property
     def _sources(self) -> dict[str, Stream | Table]:
@@ -227,10 +245,26 @@ class Shell:
     def _session_of(self, query: BoundQuery) -> Session:
         """A session with the streams and tables that a query reads: it does not read the files of other streams."""
         session = Session(query.settings)
-        read = {reference.source: self.job.catalog.relation(reference.source) for reference in query.references}
-        for entry in (*read.values(), *self.job.catalog.functions.values()):
-            session.job.catalog.add(entry)
+        for own in self.job.catalog.functions.values():
+            session.job.catalog.add(own)
+        read = self._read_by(query.text)
+        for entry in (entry for name, entry in self._sources.items() if name in read):
+            if entry.name in self._derived:
+                session.execute(self._derived[entry.name])
+            else:
+                session.job.catalog.add(entry)
         return session
+
+    def _read_by(self, text: str) -> set[str]:
+        """The streams and tables that a text names, and those of which derived streams among them are made."""
+        read: set[str] = set()
+        texts = [text]
+        while texts:
+            words = texts.pop().lower()
+            named = {name for name in self._sources if re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", words)}
+            texts += [self._derived[name] for name in named - read if name in self._derived]
+            read |= named
+        return read
 
     def _run(self, query: BoundQuery) -> None:
         for warning in notices(query, self._sources):
@@ -256,6 +290,30 @@ class Shell:
             for name, count in stats[kind].items():
                 if count:
                     self.show(f"{count:,} {kind} rows of {name} took no part: {_first_reason(session, name, kind)}")
+
+    # -- lists
+
+    def _list_entries(self, kind: str) -> None:
+        """SHOW: all entries of a kind, whatever `.limit` says."""
+        found = listing(kind, self.job)
+        if found.num_rows:
+            self.console.print(as_rich(found, kind.lower(), found.num_rows))
+        else:
+            self.show(f"there are no {kind.lower()}")
+
+    def _describe(self, text: str) -> None:
+        if not text:
+            raise UserError(
+                "DESCRIBE needs a name", detail="nothing follows it", hint="DESCRIBE name; or DESCRIBE SELECT …;"
+            )
+        if len(text.split()) == 1:
+            name = text.strip('"')
+            self.console.print(as_rich(description(name, self.job), name, MOST_LINES))
+            return
+        for statement in parse_script(text):
+            if not isinstance(statement, Body):
+                raise UserError("DESCRIBE takes a name or a SELECT", detail=f"found {text}", hint="DESCRIBE SELECT …;")
+            self.console.print(as_rich(columns_of(self._bound(statement)), "select", MOST_LINES))
 
     # -- commands
 
@@ -311,20 +369,6 @@ class Shell:
 def _first_reason(session: Session, stream: str, kind: str) -> str:
     reasons = session.dead_letters(stream).column("_reason").to_pylist()
     return next(reason for reason in reasons if reason.startswith(kind))
-
-
-def split(text: str) -> tuple[list[str], str]:
-    """The statements that end with `;`, and the rest; a `;` in quotes or in a comment ends nothing.
-
-    >>> split("SELECT ';' FROM s; SELECT")
-    (["SELECT ';' FROM s"], ' SELECT')
-    """
-    statements, start = [], 0
-    for piece in _PIECES.finditer(text):
-        if piece[0] == ";":
-            statements.append(text[start : piece.start()])
-            start = piece.end()
-    return [s for s in statements if not _BLANK.match(s)], text[start:]
 
 
 def lines(shell: Shell, interactive: bool) -> Iterator[str]:
