@@ -20,13 +20,16 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
 from eddyline.cli.inference import declaration, stem
+from eddyline.cli.interactive.first_rows import constants, file_of, limited, stop_after, table_alone
 from eddyline.cli.interactive.listing import columns_of, description, listing
 from eddyline.cli.interactive.texts import command_of, is_blank, own_statement, split
 from eddyline.cli.jobs import read_job
+from eddyline.connectors.files.files import read_table
 from eddyline.connectors.results.sinks import as_rich
 from eddyline.errors import EddylineError, EddylineWarning, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
@@ -46,6 +49,8 @@ from eddyline.settings import Settings
 
 HELP = """\
 SELECT …;                  run over the declared files, show the results
+SELECT … LIMIT n;          show the first n results, and read no further
+SELECT … FROM 'file' …;    declare a stream over the file, as .open does, and read it
 REQUEST … FROM template;   query a template that CREATE TEMPLATE declared, at the end of the files
 CREATE … ; DROP … ;        declare streams, tables and queries, or remove them
 SET name = value;          change an option for the statements after it
@@ -178,16 +183,38 @@ class Shell:
     # -- statements
 
     def execute(self, text: str) -> None:
+        began = time.perf_counter()
         if own := own_statement(text):
             word, rest = own
             (self._list_entries if word == "SHOW" else self._describe)(rest)
             return
+        text = self._with_file_opened(text)
+        if (found := constants(text, self.job)) is not None:
+            self._show_rows(found, "select", time.perf_counter() - began)
+            return
+        text, most = limited(text) or (text, None)
         for statement in parse_script(text):
-            self._apply(statement)
+            self._apply(statement, most)
 
-    def _apply(self, statement: Statement) -> None:
+    def _with_file_opened(self, text: str) -> str:
+        """The text with the name of a stream for the file that FROM names; the stream is declared if it is not there."""
+        found = file_of(text)
+        if found is None:
+            return text
+        path, start, end = found
+        known = [name for name, entry in self._sources.items() if entry.options.get("path") == path]
+        if not known:
+            self.open(stem(path), path)
+        return f'{text[:start]}"{known[0] if known else stem(path)}"{text[end:]}'
+
+    def _apply(self, statement: Statement, most: int | None = None) -> None:
+        """Carry out a statement. `most`: of a SELECT the first rows, so many."""
         if isinstance(statement, Body):
-            self._run(self._bound(statement))
+            if most is not None and (table := table_alone(statement, self.job)) is not None:
+                began = time.perf_counter()
+                self._show_rows(read_table(table).slice(0, most), table.name, time.perf_counter() - began, most)
+                return
+            self._run(self._bound(statement), most)
             return
         match self.job.apply(statement):
             case ExplainRequest(query):
@@ -266,11 +293,14 @@ class Shell:
             read |= named
         return read
 
-    def _run(self, query: BoundQuery) -> None:
+    def _run(self, query: BoundQuery, most: int | None = None) -> None:
         for warning in notices(query, self._sources):
             self.show(f"warning: {warning}")
         session = self._session_of(query)
-        self._print(session, query.name, session.query(query.name, query.text).table)
+        registered = session.query(query.name, query.text)
+        if most is not None:
+            stop_after(session, query.name, most)
+        self._print(session, query.name, lambda: registered.table().slice(0, most), most)
 
     def _answer(self, request: Request) -> None:
         """Print the answer of a request at the end of the files of its template."""
@@ -278,18 +308,21 @@ class Shell:
         session.execute(self._templates[request.template])
         self._print(session, " ".join(request.text.split()), lambda: session.request(request.text))
 
-    def _print(self, session: Session, title: str, answer: Callable[[], Any]) -> None:
+    def _print(self, session: Session, title: str, answer: Callable[[], Any], most: int | None = None) -> None:
         """Run a session to the end of its files and print a table: what `answer` gives then."""
         began = time.perf_counter()
         session.run(once=True)
-        table, seconds = answer(), time.perf_counter() - began
-        self.console.print(as_rich(table, title, self.limit))
-        self.show(f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'} in {seconds:.2f} s")
+        self._show_rows(answer(), title, time.perf_counter() - began, most)
         stats = session.stats()
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 if count:
                     self.show(f"{count:,} {kind} rows of {name} took no part: {_first_reason(session, name, kind)}")
+
+    def _show_rows(self, table: pa.Table, title: str, seconds: float, most: int | None = None) -> None:
+        """Print a table and the time that it took: as many rows as `most` says, or else as `.limit` says."""
+        self.console.print(as_rich(table, title, self.limit if most is None else most))
+        self.show(f"{table.num_rows:,} {'row' if table.num_rows == 1 else 'rows'} in {seconds:.2f} s")
 
     # -- lists
 
