@@ -224,8 +224,9 @@ def test_on_a_terminal_lines_are_edited(work: Path) -> None:
     """A real terminal: the prompt, one statement over two lines, and the end of input."""
     leader, follower = pty.openpty()
     command = [str(Path(sys.executable).with_name("eddyline")), "shell", "bids.csv"]
+    environment = {**os.environ, "TERM": "xterm", "XDG_STATE_HOME": str(work)}
     process = subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"}, close_fds=True
+        command, stdin=follower, stdout=follower, stderr=follower, env=environment, close_fds=True
     )
     os.close(follower)
     said = b""

@@ -4,7 +4,9 @@ Answer   Statements end with `;`. A SELECT runs over the declared files from the
          prints its results as a table. It prints the answer of a REQUEST in the same way. CREATE, DROP, SET and EXPLAIN
          do what they do in a job file. Lines that begin with a point are commands of the shell.
 State    The job that the statements so far declare. Every SELECT is a run of its own: it leaves no state behind.
-Limits   Results are collected before they are printed. Sinks are checked and not written; `eddyline run` writes them.
+         On a terminal a SELECT with EMIT goes on, and its results are shown as they come, until the user ends it.
+Limits   Other results are collected before they are printed. Sinks are checked and not written; `eddyline run` writes
+         them.
          Editing and history need prompt_toolkit and a terminal; otherwise lines are read from standard input.
 """
 
@@ -17,7 +19,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +27,14 @@ from rich.console import Console
 from rich.text import Text
 
 from eddyline.cli.inference import declaration, stem
-from eddyline.cli.interactive.first_rows import constants, file_of, limited, stop_after, table_alone
+from eddyline.cli.interactive.editor import lines
+from eddyline.cli.interactive.first_rows import constants, file_of, is_continuous, limited, stop_after, table_alone
 from eddyline.cli.interactive.listing import columns_of, description, listing
-from eddyline.cli.interactive.texts import command_of, is_blank, own_statement, split
+from eddyline.cli.interactive.texts import COMMAND_WORDS, OWN_WORDS, command_of, is_blank, own_statement, split
 from eddyline.cli.jobs import read_job
 from eddyline.connectors.files.files import read_table
 from eddyline.connectors.results.sinks import as_rich
+from eddyline.dashboard.vocabulary import vocabulary
 from eddyline.errors import EddylineError, EddylineWarning, UserError
 from eddyline.language import Dropped, ExplainRequest, Job, parse_script, render
 from eddyline.language.catalog import DeclaredSink
@@ -49,6 +53,7 @@ from eddyline.settings import Settings
 
 HELP = """\
 SELECT …;                  run over the declared files, show the results
+SELECT … EMIT …;           on a terminal: show results as they come, until q or Ctrl-C
 SELECT … LIMIT n;          show the first n results, and read no further
 SELECT … FROM 'file' …;    declare a stream over the file, as .open does, and read it
 REQUEST … FROM template;   query a template that CREATE TEMPLATE declared, at the end of the files
@@ -92,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     # The shell itself shows what took no part.
     warnings.simplefilter("ignore", EddylineWarning)
     # Outside a terminal a table is as wide as its contents.
-    shell = Shell(Console() if sys.stdout.isatty() else Console(width=200))
+    shell = Shell(Console() if sys.stdout.isatty() else Console(width=200), interactive)
     for path in args.files:
         if path.endswith(".sql"):
             shell.attempt(shell.read, path)
@@ -109,8 +114,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Shell:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, interactive: bool = False) -> None:
         self.console = console
+        #: Whether a user sits at a terminal, who can end a query.
+        self.interactive = interactive
         self.job = Job(workflows=workflow_rules)
         self.limit = 20
         #: How many statements were refused: with one or more the exit code of a piped shell is 2.
@@ -214,7 +221,8 @@ class Shell:
                 began = time.perf_counter()
                 self._show_rows(read_table(table).slice(0, most), table.name, time.perf_counter() - began, most)
                 return
-            self._run(self._bound(statement), most)
+            is_live = self.interactive and most is None and is_continuous(statement)
+            self._run(self._bound(statement), most, is_live)
             return
         match self.job.apply(statement):
             case ExplainRequest(query):
@@ -269,9 +277,9 @@ class Shell:
             raise
         self.show(f"function {own.signature}")
 
-    def _session_of(self, query: BoundQuery) -> Session:
+    def _session_of(self, query: BoundQuery, follow: bool = False) -> Session:
         """A session with the streams and tables that a query reads: it does not read the files of other streams."""
-        session = Session(query.settings)
+        session = Session(query.settings, follow=follow)
         for own in self.job.catalog.functions.values():
             session.job.catalog.add(own)
         read = self._read_by(query.text)
@@ -293,11 +301,19 @@ class Shell:
             read |= named
         return read
 
-    def _run(self, query: BoundQuery, most: int | None = None) -> None:
+    def _run(self, query: BoundQuery, most: int | None = None, live: bool = False) -> None:
         for warning in notices(query, self._sources):
             self.show(f"warning: {warning}")
-        session = self._session_of(query)
+        session = self._session_of(query, follow=live)
         registered = session.query(query.name, query.text)
+        if live:
+            from eddyline.cli.interactive.live import show_live
+
+            began = time.perf_counter()
+            count = show_live(self.console, session, registered, query.name, self.limit)
+            self.show(f"the query has ended: {count:,} rows in {time.perf_counter() - began:.2f} s")
+            self._show_dead(session)
+            return
         if most is not None:
             stop_after(session, query.name, most)
         self._print(session, query.name, lambda: registered.table().slice(0, most), most)
@@ -313,6 +329,10 @@ class Shell:
         began = time.perf_counter()
         session.run(once=True)
         self._show_rows(answer(), title, time.perf_counter() - began, most)
+        self._show_dead(session)
+
+    def _show_dead(self, session: Session) -> None:
+        """Name the rows that took no part."""
         stats = session.stats()
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
@@ -393,36 +413,18 @@ class Shell:
             raise UserError(f".limit does not take {number}", hint="a whole number of rows")
         self.limit = int(number)
 
-    def names(self) -> list[str]:
-        """What the editor completes: commands, and the names of what is declared."""
+    def words(self) -> dict[str, Sequence[str]]:
+        """What the editor completes and colours, by kind."""
+        known = vocabulary(self.job.catalog)
         columns = {name for entry in self._sources.values() for name in entry.schema.names}
-        return [*self._commands, ".quit", *self._sources, *(q.name for q in self.job.queries), *sorted(columns)]
+        return {
+            "name": [*self._sources, *(query.name for query in self.job.queries), *sorted(columns)],
+            "function": [*self.job.catalog.functions, *(function["name"] for function in known["functions"])],
+            "keyword": [*known["keywords"], *OWN_WORDS],
+            "command": [*self._commands, *COMMAND_WORDS],
+        }
 
 
 def _first_reason(session: Session, stream: str, kind: str) -> str:
     reasons = session.dead_letters(stream).column("_reason").to_pylist()
     return next(reason for reason in reasons if reason.startswith(kind))
-
-
-def lines(shell: Shell, interactive: bool) -> Iterator[str]:
-    """The lines of the user: from an editor on a terminal, otherwise from standard input."""
-    if not interactive:
-        yield from (line.rstrip("\n") for line in sys.stdin)
-        return
-    read_line = _line_reader(shell)
-    while True:
-        try:
-            yield read_line("eddyline> " if not shell.pending else "      ... ")
-        except KeyboardInterrupt:
-            shell.pending = ""
-        except EOFError:
-            return
-
-
-def _line_reader(shell: Shell) -> Callable[[str], str]:
-    try:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
-    except ImportError:
-        return input
-    return PromptSession(completer=WordCompleter(shell.names), complete_while_typing=False).prompt

@@ -15,7 +15,7 @@ import pyarrow as pa
 from eddyline.cli.interactive.texts import outer_text
 from eddyline.errors import BindingProblem, SyntaxProblem
 from eddyline.language import Job, parse_script
-from eddyline.language.syntax import Body, Select, Star
+from eddyline.language.syntax import Body, Select, Star, Union
 from eddyline.model.schema import Table
 from eddyline.session import Session
 
@@ -40,6 +40,12 @@ def limited(text: str) -> tuple[str, int] | None:
 def is_select(outer: str) -> bool:
     """Whether an outer text is that of a query."""
     return re.match(r"\s*(SELECT|WITH|EVENT)\b", outer, re.I) is not None
+
+
+def is_continuous(body: Body) -> bool:
+    """Whether a query says when its results leave: it goes on as long as rows come."""
+    parts = body.parts if isinstance(body, Union) else (body,)
+    return any(isinstance(part, Select) and part.emit is not None for part in parts)
 
 
 def file_of(text: str) -> tuple[str, int, int] | None:

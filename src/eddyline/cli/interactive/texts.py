@@ -18,6 +18,10 @@ _OWN = re.compile(rf"{_SPACE}(SHOW|DESCRIBE|DESC)\b{_SPACE}(.*?){_SPACE}\Z", re.
 #: Words of other shells: what each of them does here.
 _ALIASES = {"exit": ".quit", ".exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\?": ".help"}
 
+#: Words that begin statements and commands of the shell and are no words of the language.
+OWN_WORDS = ("DESCRIBE", "SHOW", "STREAMS", "QUERIES", "TABLES", "SINKS", "SETTINGS", "FUNCTIONS", "EXPLAIN", "DROP")
+COMMAND_WORDS = (".quit", "exit", "quit", "help", "\\d")
+
 
 def split(text: str) -> tuple[list[str], str]:
     """The statements that end with `;`, and the rest; a `;` in quotes or in a comment ends nothing.
