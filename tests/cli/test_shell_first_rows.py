@@ -54,6 +54,19 @@ def test_a_preview_reads_no_further(work: Path) -> None:
         assert session.stats()["rows_in"]["many"] < 20
 
 
+@pytest.mark.parametrize(
+    "statement", ["SELECT COUNT(*) AS n FROM bids LIMIT 1;", "SELECT DISTINCT item FROM bids [RANGE 1 HOUR] LIMIT 1;"]
+)
+def test_passing_values_are_not_shown_for_results(work: Path, statement: str) -> None:
+    said, shell = typed(".open bids bids.csv", statement)
+    assert shell.mistakes == 1 and "where results change" in said and "hint: leave LIMIT out" in said
+
+
+def test_the_first_rows_of_a_stream_that_a_query_makes(work: Path) -> None:
+    said, shell = typed(".open bids bids.csv", "SELECT p FROM (SELECT price AS p FROM bids) x LIMIT 2;")
+    assert "2 rows in " in said and "300" not in said and not shell.mistakes
+
+
 def test_the_first_rows_of_a_table(work: Path) -> None:
     said, shell = typed(".open names names.csv", "SELECT * FROM Names LIMIT 2;")
     assert "2 rows in " in said and "two" in said and "three" not in said and not shell.mistakes

@@ -28,7 +28,15 @@ from rich.text import Text
 
 from eddyline.cli.inference import declaration, stem
 from eddyline.cli.interactive.editor import lines
-from eddyline.cli.interactive.first_rows import constants, file_of, is_continuous, limited, stop_after, table_alone
+from eddyline.cli.interactive.first_rows import (
+    check_first_rows,
+    constants,
+    file_of,
+    is_continuous,
+    limited,
+    stop_after,
+    table_alone,
+)
 from eddyline.cli.interactive.listing import columns_of, description, listing
 from eddyline.cli.interactive.texts import COMMAND_WORDS, OWN_WORDS, command_of, is_blank, own_statement, split
 from eddyline.cli.jobs import read_job
@@ -302,6 +310,8 @@ class Shell:
         return read
 
     def _run(self, query: BoundQuery, most: int | None = None, live: bool = False) -> None:
+        if most is not None:
+            check_first_rows(query)
         for warning in notices(query, self._sources):
             self.show(f"warning: {warning}")
         session = self._session_of(query, follow=live)
@@ -314,7 +324,9 @@ class Shell:
             self.show(f"the query has ended: {count:,} rows in {time.perf_counter() - began:.2f} s")
             self._show_dead(session)
             return
-        if most is not None:
+        if most is not None and not any(
+            ref.source in self._derived or ref.source not in self._sources for ref in query.references
+        ):
             stop_after(session, query.name, most)
         self._print(session, query.name, lambda: registered.table().slice(0, most), most)
 

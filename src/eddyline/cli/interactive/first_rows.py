@@ -13,9 +13,10 @@ import re
 import pyarrow as pa
 
 from eddyline.cli.interactive.texts import outer_text
-from eddyline.errors import BindingProblem, SyntaxProblem
+from eddyline.errors import BindingProblem, SyntaxProblem, Unsupported
 from eddyline.language import Job, parse_script
 from eddyline.language.syntax import Body, Select, Star, Union
+from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Table
 from eddyline.session import Session
 
@@ -60,6 +61,16 @@ def file_of(text: str) -> tuple[str, int, int] | None:
         return None
     start, end = found.span(1)
     return text[start + 1 : end - 1].replace("''", "'"), start, end
+
+
+def check_first_rows(query: BoundQuery) -> None:
+    """Refuse LIMIT where later results take back earlier ones: the first of them would be passing values."""
+    if query.is_changelog:
+        raise Unsupported(
+            "LIMIT without ORDER BY is not supported where results change",
+            detail="the first results of groups and rankings hold until further rows come, and LIMIT reads no further",
+            hint="leave LIMIT out, or write ORDER BY x DESC LIMIT 3",
+        )
 
 
 def stop_after(session: Session, name: str, rows: int) -> None:
