@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
 import subprocess
 import sys
 from importlib import import_module
-from types import SimpleNamespace
 
 import pytest
 
 import eddyline
-from eddyline.cli import generate_options, options, shell
+from eddyline.cli import generate_options
 from eddyline.cli.__main__ import COMMANDS, OLD_NAMES, main, parser
 from eddyline.cli.lab import options as lab_options
 from eddyline.cli.plans import options as plans_options
@@ -76,27 +74,3 @@ def test_options_that_help_repeats_are_those_of_the_engine() -> None:
     assert lab_options.SEARCHES == index_search.METHODS
     assert lab_options.HEURISTICS == rgreedy.HEURISTICS
     assert plans_options.SEARCHES == tree_search.METHODS
-
-
-def test_the_shell_has_one_set_of_options() -> None:
-    shown = []
-    for add in (options.shell, shell.add_parser):
-        added = SimpleNamespace(add_parser=lambda name, **texts: _Recorded(shown, texts))
-        add(added)  # type: ignore[arg-type]
-    half = len(shown) // 2
-    assert shown[:half] == shown[half:]
-    assert inspect.signature(options.shell) == inspect.signature(shell.add_parser)
-
-
-class _Recorded:
-    """A parser that writes down what is added to it."""
-
-    def __init__(self, shown: list[object], texts: dict[str, object]) -> None:
-        self.shown = shown
-        shown.append(texts)
-
-    def add_argument(self, *names: str, **texts: object) -> None:
-        self.shown.append((names, texts))
-
-    def set_defaults(self, **values: object) -> None:
-        self.shown.append(list(values))

@@ -87,16 +87,6 @@ _KINDS = {Stream: "stream", Table: "table", BoundQuery: "query", BoundTemplate: 
 MOST_LINES = 10_000
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "shell", help="try queries on files interactively", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="job files (.sql) to carry out, data files or folders to open"
-    )
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
