@@ -93,7 +93,7 @@ def test_signals_end_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) ->
     assert len(figures["stages"]["addBatch"]) == figures["epochs"] and "share 2" in figures["plan"]["copied"]
     # The table is the one that the checkpoint has, whatever lies in its file now.
     names(tmp_path, "now")
-    write_files(tmp_path / "a", [f"{number:02d}.parquet" for number in range(1, 13)], 50, first=500)
+    write_files(tmp_path / "a", [f"{number:02d}.parquet" for number in range(1, 61)], 50, first=500)
     running = command(tmp_path, "--stats", "second.json")
     wait_for(running, tmp_path, 549)
     # As `kill` and service managers do it: to the program, in the middle of a batch.
@@ -101,10 +101,10 @@ def test_signals_end_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) ->
     said, _ = running.communicate(timeout=240)
     assert running.returncode == 0, said
     figures, left = json.loads((tmp_path / "second.json").read_text()), rows(tmp_path)
-    assert 549 <= left < 1099 and figures["results"]["copied"] == left - 499 and figures["rows_in"] == {"a": left - 499}
+    assert 549 <= left < 3499 and figures["results"]["copied"] == left - 499 and figures["rows_in"] == {"a": left - 499}
     again = command(tmp_path, "--once", "--quiet")
     said, _ = again.communicate(timeout=240)
     assert again.returncode == 0 and "warning" not in said, said
     found = parquet.read_table(tmp_path / "out" / "named")
-    assert found.column("v").to_pylist() == list(range(1100))
+    assert found.column("v").to_pylist() == list(range(3500))
     assert set(found.column("name").to_pylist()) == {"then"}
