@@ -26,7 +26,10 @@ from eddyline.runtime.sharded.job.standing import spark_state
 _NAMES = 60
 
 #: One function per engine; it returns None for a folder that is no checkpoint of its engine.
-READERS: tuple[Callable[[str], CheckpointState | None], ...] = (spark_state, embedded_state)
+READERS: tuple[Callable[[str], CheckpointState | None], ...] = (
+    spark_state,
+    embedded_state,
+)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 #: A join answers whatever no kind before it does.
-KINDS: tuple[type[QueryKind[Any]], ...] = (CopyKind, TemplateKind, RequestsKind, PatternKind, FilterKind, JoinKind)
+KINDS: tuple[type[QueryKind[Any]], ...] = (
+    CopyKind,
+    TemplateKind,
+    RequestsKind,
+    PatternKind,
+    FilterKind,
+    JoinKind,
+)
 
 
 class Kinds:
