@@ -35,7 +35,9 @@ from eddyline.model.schema import DERIVED_TIME, Column, Schema, Stream, Table
 from eddyline.settings import Settings
 
 #: Bodies that are neither SELECT nor UNION ALL -> what binds them.
-_BINDERS: dict[type[Body], Callable[[str, Any, Settings, Catalog], BoundQuery]] = {Event: bind_event}
+_BINDERS: dict[type[Body], Callable[[str, Any, Settings, Catalog], BoundQuery]] = {
+    Event: bind_event,
+}
 
 
 def bind_body(name: str, body: Body, settings: Settings, catalog: Catalog) -> BoundQuery:

@@ -334,9 +334,13 @@ def _refuse_foreign_clause(reader: StatementReader) -> None:
 
 
 #: What begins a query beside SELECT and WITH -> what reads it.
-_BODIES: dict[str, Callable[[StatementReader], Body]] = {"EVENT": read_event}
+_BODIES: dict[str, Callable[[StatementReader], Body]] = {
+    "EVENT": read_event,
+}
 #: The words that begin a request to a template -> what reads the rest.
-_REQUESTS: dict[str, Callable[[StatementReader], RequestStatement]] = {"REQUEST": read_request}
+_REQUESTS: dict[str, Callable[[StatementReader], RequestStatement]] = {
+    "REQUEST": read_request,
+}
 #: The first word of a statement -> what reads the rest.
 _STATEMENTS: dict[str, Callable[[StatementReader], Statement]] = {
     "CREATE": _create,
