@@ -108,7 +108,10 @@ class Life:
     # -- runs
 
     def run(self, plan: Plan | None = None, seconds: float | None = None) -> tuple[int, str]:
-        return self.runs.run(self.folder, *COMMAND, plan=plan, seconds=seconds, small=self.small)
+        code, said = self.runs.run(self.folder, *COMMAND, plan=plan, seconds=seconds, small=self.small)
+        # Each run warns of the first row that cannot be read.
+        warned = "warning: a row of stream "
+        return code, "".join(line for line in said.splitlines(keepends=True) if not line.startswith(warned))
 
     def ends_well(self) -> None:
         code, said = self.run()

@@ -106,8 +106,10 @@ def serve() -> None:
                 os._exit(code)
         os.close(write)
         if request["seconds"] is not None:
-            # The read end says when the child has ended: it has no other writer.
-            select.select([read], [], [], request["seconds"])
+            # Its descriptor can be read when the child has ended.
+            ended = os.pidfd_open(child)
+            select.select([ended], [], [], request["seconds"])
+            os.close(ended)
             os.kill(child, signal.SIGKILL)
         with open(read, encoding="utf-8", errors="replace") as pipe:
             said = pipe.read()

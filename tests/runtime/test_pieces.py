@@ -337,10 +337,10 @@ def test_files_of_an_epoch_appear_together_when_it_has_ended(tmp_path: Path) -> 
     sink.open(table.schema)
     for _ in range(5):
         sink.write(1, table)
-    sink.wait()
+    sink.check_writes(wait=True)
     assert not result_files(str(tmp_path)) and len(os.listdir(tmp_path)) == 2
     sink.end_epoch(1)
-    sink.wait()
+    sink.check_writes(wait=True)
     assert [(epoch, part) for epoch, part, _ in result_files(str(tmp_path))] == [(1, 0), (1, 1), (1, 2)]
     for _ in range(2):
         sink.write(2, table)

@@ -12,7 +12,6 @@ import os
 import select
 import sys
 import termios
-import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from rich.live import Live
 from rich.text import Text
 
 from eddyline.connectors.results.sinks import as_rich
+from eddyline.model.clock import WALL
 from eddyline.runtime.front.query import Query
 from eddyline.session import Session
 
@@ -37,7 +37,7 @@ _FEWEST = 3
 def show_live(console: Console, session: Session, query: Query, title: str, limit: int) -> int:
     """Show the newest rows of a query until the user ends it; returns how many rows came."""
     most = max(_FEWEST, min(limit, console.height - _OTHER_LINES))
-    began = drawn = time.monotonic()
+    began = drawn = WALL.now()
     newest, count = query.take(), 0
     session.start()
     try:
@@ -47,7 +47,7 @@ def show_live(console: Console, session: Session, query: Query, title: str, limi
                 came = query.take()
                 count += came.num_rows
                 newest = _last(pa.concat_tables([newest, came]), most)
-                now = time.monotonic()
+                now = WALL.now()
                 if came.num_rows or now - drawn >= _BEAT:
                     drawn = now
                     live.update(_drawing(newest, title, count, now - began), refresh=True)
