@@ -14,19 +14,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
-from rich.console import Console
 
 from eddyline.cli.__main__ import main
 from eddyline.cli.inference import declaration, stem
-from eddyline.cli.shell import Shell, split
+from eddyline.cli.shell import split
 from eddyline.errors import SourceProblem
 from eddyline.language import render
-
-BIDS = """item,price,ts
-1,10.5,2024-01-01 00:00:00
-2,200,2024-01-01 00:00:01
-1,300,2024-01-01 00:00:02
-"""
+from tests.cli.shell_lines import BIDS, typed
 
 
 @pytest.fixture
@@ -34,16 +28,6 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bids.csv").write_text(BIDS)
     return tmp_path
-
-
-def typed(*lines: str) -> tuple[str, Shell]:
-    """The output of a shell for these lines."""
-    output = io.StringIO()
-    shell = Shell(Console(file=output, width=200))
-    for line in lines:
-        if not shell.feed(line):
-            break
-    return output.getvalue(), shell
 
 
 def piped(

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from eddyline.cli.interactive.listing import KINDS
 from eddyline.cli.interactive.texts import command_of, outer_text
-from eddyline.cli.shell import Shell
 from eddyline.model.expressions.functions import AGGREGATES
-
-BIDS = """item,price,ts
-1,10.5,2024-01-01 00:00:00
-2,200,2024-01-01 00:00:01
-1,300,2024-01-01 00:00:02
-"""
+from tests.cli.shell_lines import BIDS, typed
 
 
 @pytest.fixture
@@ -25,16 +17,6 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bids.csv").write_text(BIDS)
     return tmp_path
-
-
-def typed(*lines: str) -> tuple[str, Shell]:
-    """The output of a shell for these lines."""
-    output = io.StringIO()
-    shell = Shell(Console(file=output, width=200))
-    for line in lines:
-        if not shell.feed(line):
-            break
-    return output.getvalue(), shell
 
 
 @pytest.mark.parametrize("word", ["exit", "QUIT", "exit;", "quit ;", "\\q", ".exit", ".quit"])

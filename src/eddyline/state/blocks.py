@@ -18,8 +18,9 @@ Load = Callable[[str], pa.Table]
 
 def held_blocks(prefix: str, tables: Mapping[str, pa.Table]) -> Blocks:
     """Blocks of tables, each named by the prefix and its part."""
-    return {f"{prefix}-{part}": partial(_held, table) for part, table in tables.items()}
+    return {f"{prefix}-{part}": partial(held, table) for part, table in tables.items()}
 
 
-def _held(table: pa.Table) -> pa.Table:
+def held(table: pa.Table) -> pa.Table:
+    """A table that exists already, as the block of a snapshot gives it."""
     return table

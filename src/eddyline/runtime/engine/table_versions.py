@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.schema import SINCE, UNTIL, Column, Schema, Table
+from eddyline.state.blocks import held
 
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
@@ -135,7 +136,7 @@ class TableVersions:
     def saved(self, blocks: dict[str, Callable[[], pa.Table]]) -> dict[str, Any]:
         """The versions that are still needed; their rows become blocks, unless files of their own hold them."""
         for known in self.tables.values() if self.files is None else ():
-            blocks.update({version.name: partial(pa.Table.slice, version.rows) for version in known.versions})
+            blocks.update({version.name: partial(held, version.rows) for version in known.versions})
         return {
             name: {
                 "versions": [[v.name, v.since, v.until] for v in known.versions],
