@@ -145,7 +145,7 @@ def test_a_signal_to_every_process_of_a_job_ends_it_in_order(
 ) -> None:
     closed: list[bool] = []
     driver = SparkDriver.__new__(SparkDriver)
-    driver.query, driver.reporter, driver.roster, driver.asked, driver._stopping = (
+    driver.query, driver.reporter, driver.roster, driver.last_requests, driver._stopping = (
         _Gone(problem),
         None,
         None,

@@ -29,7 +29,7 @@ from eddyline.connectors.files.files import checked_source
 from eddyline.connectors.results.output import result_files
 from eddyline.connectors.results.request_files import write_requests
 from eddyline.connectors.results.results_folder import needed_places, prepare_output
-from eddyline.errors import BindingProblem, Unsupported, UserError
+from eddyline.errors import Unsupported, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import Clock
@@ -37,7 +37,6 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
-from eddyline.model.window import PartitionedRows, Rows
 from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.shards.decided import finished_line
@@ -60,6 +59,7 @@ from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
 from eddyline.runtime.spark.job.guest import check_session, check_workers
+from eddyline.runtime.spark.job.query_check import check_query
 from eddyline.runtime.spark.job.watched import WatchedSparkDriver
 from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.runtime.spark.output.table_sink import check_sink
@@ -164,38 +164,19 @@ class SparkRunner:
                 detail="the caller is called with results",
                 hint="ask from another thread",
             )
-        return self.driver.ask(requests, timeout)
-
-    def _stream_of(self, query: BoundQuery) -> Stream:
-        """The stream of an EVENT query."""
-        return self.job.catalog.streams[query.references[0].source]
+        return self.driver.request(requests, timeout)
 
     def register(self, query: BoundQuery) -> None:
         if self.begun and isinstance(query, BoundTemplate | BoundRequests):
             raise Unsupported(
                 f"{query.name} cannot be created while the job runs", hint="stop(), CREATE TEMPLATE, start()"
             )
-        for part in (*query.makers, query):
-            if query.is_composed and part.pattern is not None and self._stream_of(part).constraints:
-                raise Unsupported(
-                    f"query {query.name} reads the matches of a pattern over {part.pattern.book.stream}, which has constraints",
-                    detail="on Spark violations are found where a trace is, and derived rows are made in one shard",
-                    hint="run the job in this process, or write the pattern as a query of its own",
-                )
-        for source in [
-            r.source for r in query.streams if isinstance(r.window, Rows | PartitionedRows) and r.source in self._frames
-        ]:
-            if self.job.catalog.streams[source].sequence is None:
-                raise BindingProblem(
-                    f"query {query.name} counts the rows of {source}, which have no repeatable order",
-                    detail="Spark may hand out the rows of a DataFrame in another order when it reads them again",
-                    hint=f"stream('{source}', …, sequence='…') names a column that orders rows of equal time; or use RANGE",
-                )
+        check_query(query, self.job.catalog.streams, self._frames)
         known = self.entry(query.name) if self.begun else None
         # A query that an earlier run of the program added goes on where it was.
         is_known = known is not None and not known.is_leaving and same_text(known.text, query.identity)
         if self.begun and not is_known and is_first(query):
-            self.driver.add_running(query)
+            self.driver.changes.add(query)
         self.handles[query.name] = FileResults(self, query)
 
     def drop(self, name: str) -> None:
@@ -206,7 +187,7 @@ class SparkRunner:
             known = None if roster is None else roster.layout.by_name.get(name)
             if known is None or is_first(known):
                 # The record of a derived stream drops all its makers.
-                self.driver.drop_running(name if known is None or known.feeds is None else known.feeds.name)
+                self.driver.changes.drop(name if known is None or known.feeds is None else known.feeds.name)
         self.handles.pop(name, None)
         self._own.pop(name, None)
 
@@ -252,7 +233,7 @@ class SparkRunner:
 
     def promise(self, streams: Sequence[Stream]) -> None:
         # The newest one is the one that has just been declared.
-        self.driver.promise_running(streams[0].promised[-1])
+        self.driver.changes.promise(streams[0].promised[-1])
 
     def announce(self, records: Sequence[Records]) -> None:
         """A control record brings them to every shard with one of the next batches."""
@@ -451,7 +432,7 @@ class SparkRunner:
         driver.add_queries(self.job.catalog, self._own)
         driver.publication = Publication(partial(job_report, driver))
         driver.be_watched(Reporter(WatchedSparkDriver(driver), self.checkpoint, self.job.settings.tuning.reports))
-        driver.asked, driver.on_answers = self.job.requests, self._answered
+        driver.last_requests, driver.on_answers = self.job.requests, self._answered
         return driver
 
     def _answered(self, tables: list[pa.Table]) -> None:

@@ -1,6 +1,6 @@
-"""Requests to the templates of a job on Spark: asked of all shards in one batch, merged here.
+"""Requests to the templates of a job on shards: all shards answer in one batch, and their answers are merged here.
 
-Answer   `ask` gives the control record that carries requests to the shards, and a `PendingAnswer` that gets the
+Answer   `record` gives the control record that carries requests to the shards, and a `PendingAnswer` that gets the
          answers; `take` (`JobRequests`) does the same for a record of another process, whose answer becomes a file.
          `after_batch` merges what the shards have sent.
 State    The requests that wait, by token. They end with the driver: the shards may still answer, and the answer is
@@ -70,16 +70,22 @@ class ShardedRequests(JobRequests[_Waiting]):
     def __init__(self, control: str) -> None:
         super().__init__(AnswerFolder(control))
 
-    def ask(
+    def record(
         self, requests: Sequence[Request], timeout: float | None = None, last: bool = False
     ) -> tuple[dict[str, object], PendingAnswer]:
-        """Ask all shards; `last`: the run ends with it, and no instant ahead is waited for."""
+        """The control record that has all shards answer, and the answer to wait for.
+
+        Args:
+            requests: To the job's templates.
+            timeout: Seconds after which the shards forget the requests; None: never.
+            last: The run ends with them: a request for a later instant is refused.
+        """
         pending = PendingAnswer()
         until = None if timeout is None else time.time() + timeout
-        return self._asked(uuid.uuid4().hex, _Waiting(requests, until, pending.give), last), pending
+        return self._waiting_for(uuid.uuid4().hex, _Waiting(requests, until, pending.give), last), pending
 
     def receive(self, token: str, requests: list[Request], until: float | None) -> list[dict[str, object]]:
-        return [self._asked(token, _Waiting(requests, until, partial(self._give, token)), last=False)]
+        return [self._waiting_for(token, _Waiting(requests, until, partial(self._give, token)), last=False)]
 
     def _give(self, token: str, answer: Answer) -> None:
         """Write the answer for another process."""
@@ -88,8 +94,8 @@ class ShardedRequests(JobRequests[_Waiting]):
         else:
             self.folder.give(token, answer)
 
-    def _asked(self, token: str, waiting: _Waiting, last: bool) -> dict[str, object]:
-        """The control record that carries requests to the shards."""
+    def _waiting_for(self, token: str, waiting: _Waiting, last: bool) -> dict[str, object]:
+        """Note that requests wait, and give the control record that carries them to the shards."""
         self.waiting[token] = waiting
         said = {
             "requests": [request.text for request in waiting.requests],

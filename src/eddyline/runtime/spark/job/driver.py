@@ -15,12 +15,10 @@ Limits   The number of shards, and of steps one after the other (`plan/shards/st
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -28,25 +26,18 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.sinks import hand_over_problem
-from eddyline.errors import EddylineError, UserError
+from eddyline.errors import EddylineError
 from eddyline.language.catalog import Catalog, DeclaredSink
 from eddyline.model.clock import Clock, WallClock
-from eddyline.model.query import BoundQuery
-from eddyline.model.records.punctuation import DerivedPunctuation
 from eddyline.model.template import Request
-from eddyline.runtime.control.control import ControlFolder
-from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.control.request_answers import job_stopped, request_timeout
 from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.figures.publication import Publication
-from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.sharded.conducting import Batches
 from eddyline.runtime.sharded.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.sharded.ingest.file_log import take_warnings
 from eddyline.runtime.sharded.ingest.idle import IdleWatch
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
-from eddyline.runtime.sharded.job.ledger import JOB
 from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.job.requests import PendingAnswer
 from eddyline.runtime.sharded.job.roster import ShardedRoster
@@ -54,15 +45,13 @@ from eddyline.runtime.sharded.job.shipped import Shipped
 from eddyline.runtime.sharded.job.standing import committed_batch, write_pending
 from eddyline.runtime.sharded.job.ticker import Ticker
 from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
-from eddyline.runtime.sharded.output.parcels import Parcel
-from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine, ShardPipeline
-from eddyline.runtime.spark.conductor import SparkConductor
-from eddyline.runtime.spark.ingest.frames import LAYOUT, packed_frame
-from eddyline.runtime.spark.ingest.inputs import Inputs
+from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.sources import PacketSource
+from eddyline.runtime.spark.job.batches import SparkBatches
 from eddyline.runtime.spark.job.failure import is_lost, readable
 from eddyline.runtime.spark.job.guest import job_settings
+from eddyline.runtime.spark.job.running_changes import RunningChanges
 from eddyline.runtime.spark.job.stages import StageTimes
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.state.sealed import kept_in
@@ -105,7 +94,7 @@ class SparkDriver:
         self.publication: Publication | None = None
         self.clock = clock or WallClock()
         self._engine = engine
-        self._conduct: Callable[[DataFrame, int], list[Parcel]] = lambda frame, batch: []
+        self._batches: SparkBatches | None = None
         #: What ended a batch before it was delivered.
         self._lost: Exception | None = None
         self.delivery = BatchDelivery(
@@ -119,7 +108,7 @@ class SparkDriver:
         )
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.ticker = Ticker()
-        self.control = ControlFolder(layout.checkpoint)
+        self.changes = RunningChanges(self)
         #: Queries that come and go; None: those of the layout, for ever.
         self.roster: ShardedRoster | None = None
         #: Writes the job's report; None: the job has none.
@@ -129,7 +118,7 @@ class SparkDriver:
         self.query: StreamingQuery | None = None
         self._stopping = False
         #: Requests that are answered when the run ends, and what takes the answers.
-        self.asked: Sequence[Request] = ()
+        self.last_requests: Sequence[Request] = ()
         self.on_answers: Callable[[list[pa.Table]], None] = lambda tables: None
         #: Control records below this number are read before the job rests.
         self._last_control = 0
@@ -159,37 +148,6 @@ class SparkDriver:
         self.delivery.on_dead = reporter.dead.take
         self.delivery.tail_of = reporter.tail
 
-    def add_running(self, query: BoundQuery, patience: float = 30.0) -> None:
-        """Add a query, or with its first maker a derived stream, to the job that runs; it starts with one of the next
-        batches.
-
-        Raises:
-            UserError: the job does not take it.
-        """
-        what = f"query {query.name}" if query.feeds is None else f"stream {query.feeds.name}"
-        self._add(what, created_by(query), patience)
-
-    def promise_running(self, derived: DerivedPunctuation, patience: float = 30.0) -> None:
-        """CREATE PUNCTUATION for the rows that the job reads from one of the next batches on."""
-        self._add(f"punctuation {derived.name}", punctuation_text(derived), patience)
-
-    def _add(self, what: str, sql: str, patience: float) -> None:
-        assert self.roster is not None
-        number = self.control.append(add_record(sql))
-        limit = self.clock.now() + patience
-        # Not from a function that is called with results: the batch waits for it.
-        while self.is_running and not self.delivery.is_mine and self.clock.now() < limit:
-            if self.roster.ledger.applied > number:
-                break
-            self.clock.sleep(0.05)
-        refused = self.roster.ledger.refused.get(str(number))
-        if refused is not None:
-            raise UserError(f"{what} was not added", detail=refused)
-
-    def drop_running(self, name: str) -> None:
-        """Drop a query of the job that runs: results up to the newest instant of any stream are still delivered."""
-        self.control.append(drop_record([name], by=JOB))
-
     def run(self) -> StreamProgress:
         """Read what is there, end the streams, return when everything is written."""
         self.ticker.start(self._closing())
@@ -211,8 +169,8 @@ class SparkDriver:
             # Only Spark knows when they have nothing more, and it has just said so.
             write_control(self.layout.checkpoint, {"closing": True})
             self._run_once()
-        if self.asked:
-            pending = self._ask_last()
+        if self.last_requests:
+            pending = self._send_last_requests()
             self._run_once()
             self.on_answers(pending.tables)
 
@@ -220,10 +178,10 @@ class SparkDriver:
         if self.reporter is not None:
             self.reporter.end(problem)
 
-    def ask(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
-        """Ask the templates of the job that runs."""
+    def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
+        """Have the shards of the running job answer requests to its templates, and wait for the answers."""
         assert self.roster is not None
-        said, pending = self.roster.requests.ask(requests, timeout)
+        said, pending = self.roster.requests.record(requests, timeout)
         write_control(self.layout.checkpoint, said)
         limit = None if timeout is None else self.clock.now() + timeout
         while not pending.wait(_LOOK_SECONDS / 4):
@@ -234,10 +192,11 @@ class SparkDriver:
                 raise request_timeout(timeout)
         return pending.tables
 
-    def _ask_last(self) -> PendingAnswer:
-        """Ask what is answered when the run ends; the source reads the record even where the job was asked to stop."""
+    def _send_last_requests(self) -> PendingAnswer:
+        """Write the control record of the requests that are answered when the run ends. The source reads it even after a
+        request to stop."""
         assert self.roster is not None
-        said, pending = self.roster.requests.ask(self.asked, last=True)
+        said, pending = self.roster.requests.record(self.last_requests, last=True)
         self._last_control = write_control(self.layout.checkpoint, said) + 1
         return pending
 
@@ -285,7 +244,7 @@ class SparkDriver:
         query = self.query
         assert query is not None
         self.ticker.stop()
-        pending = self._ask_last() if self.asked and query.isActive else None
+        pending = self._send_last_requests() if self.last_requests and query.isActive else None
         self._note_stop()
         if pending is not None:
             limit = self.clock.now() + patience
@@ -396,7 +355,8 @@ class SparkDriver:
             self.roster.begin()
             self.layout = self.roster.layout
         packed = replace(PackedLayout.of(self.layout), functions=self.functions)
-        self._conduct, self._lost = self._conducting(packed), None
+        self._batches = SparkBatches(self.spark, self.layout, packed, self._engine, self.roster, bool(self.frames))
+        self._lost = None
         source = (
             self.spark.readStream.format(PacketSource.name())
             .option("digest", packed.digest)
@@ -414,29 +374,11 @@ class SparkDriver:
         )
         return (writer.trigger(availableNow=True) if once else writer).start()
 
-    def _conducting(self, first: PackedLayout) -> Callable[[DataFrame, int], list[Parcel]]:
-        """What has the batches of one run conducted."""
-        conductor = SparkConductor(self.spark, Phases(first, self._engine))
-        inputs, batches = Inputs(self.layout), Batches(self.layout.checkpoint, self.layout.shards)
-
-        def conduct(frame: DataFrame, number: int) -> list[Parcel]:
-            packed = first if self.roster is None else self.roster.packed
-            source, end = inputs.source(number)
-            # For tasks that pack rows of DataFrames.
-            self.spark.sparkContext.setLocalProperty(LAYOUT, packed.digest)
-            return batches.parcels(
-                number,
-                source,
-                lambda head: (inputs.batch(number, packed, end, head), end),
-                lambda batch: conductor.run(batch, frame if self.frames else None),
-            )
-
-        return conduct
-
     def _deliver(self, frame: DataFrame, batch: int) -> None:
+        assert self._batches is not None
         try:
             with kept_in(self.layout.checkpoint):
-                parcels = self._conduct(frame, batch)
+                parcels = self._batches.conduct(frame, batch)
         except Exception as problem:
             # Spark would make a page of it.
             self._lost = problem
@@ -494,16 +436,4 @@ class SparkDriver:
     def _note_events(self, query: StreamingQuery) -> None:
         """Take over what Spark measured, before it forgets the oldest events, and what planning had to warn of."""
         take_warnings(self.layout.checkpoint)
-        # One call per event: PySpark's own objects make a hundred. From the newest one back to those that are known.
-        new: list[dict[str, Any]] = []
-        try:
-            for found in reversed(query._jsq.recentProgress()):
-                event = json.loads(found.json())
-                if self.times.knows(event):
-                    break
-                new.append(event)
-        except Exception as problem:
-            # What ended the job is said elsewhere.
-            if not is_lost(problem):
-                raise
-        self.times.take(reversed(new))
+        self.times.take_from(query)

@@ -1,16 +1,20 @@
 """Spark's seconds per stage of a micro-batch.
 
-Answer   `StageTimes.take` counts the progress events of batches that are new.
+Answer   `StageTimes.take` counts the progress events of batches that are new; `take_from` reads them from a query.
 State    Sums, and the newest batches one by one.
 Limits   Spark forgets its oldest events: they have to be taken in time.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pyspark.sql.streaming.query import StreamingQuery
+
 from eddyline.runtime.figures.epoch_times import EpochTimes
+from eddyline.runtime.spark.job.failure import is_lost
 
 #: Spark's names of the stages of a micro-batch, in order, and what they do.
 STAGES = {
@@ -43,6 +47,23 @@ class StageTimes:
                 self._last = (event["runId"], event["batchId"])
                 for stage, times in self.stages.items():
                     times.add(event["durationMs"].get(stage, 0) / 1000)
+
+    def take_from(self, query: StreamingQuery) -> None:
+        """Count what a query measured, from its newest event back to those that are known; nothing where the JVM has
+        ended."""
+        # One call per event: PySpark's own objects make a hundred.
+        new: list[dict[str, Any]] = []
+        try:
+            for found in reversed(query._jsq.recentProgress()):
+                event = json.loads(found.json())
+                if self.knows(event):
+                    break
+                new.append(event)
+        except Exception as problem:
+            # The driver raises what ended the job.
+            if not is_lost(problem):
+                raise
+        self.take(reversed(new))
 
     def knows(self, event: Mapping[str, Any]) -> bool:
         """Whether the batch of an event, and so every one before it, has been counted."""

@@ -1,0 +1,57 @@
+"""The micro-batches of one run of a job, each carried out once.
+
+Answer   `SparkBatches.conduct` makes the document of a batch, has `SparkConductor` run its phases unless the batch
+         counts already, and returns the parcels of its results.
+State    The inputs and the heads of one run. A run that starts anew makes another `SparkBatches`.
+Limits   Spark calls it for one batch after the other.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from eddyline.runtime.sharded.conducting import Batches
+from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
+from eddyline.runtime.sharded.job.roster import ShardedRoster
+from eddyline.runtime.sharded.output.parcels import Parcel
+from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.shard.pipeline import ShardEngine
+from eddyline.runtime.spark.conductor import SparkConductor
+from eddyline.runtime.spark.ingest.frames import LAYOUT
+from eddyline.runtime.spark.ingest.inputs import Inputs
+
+
+class SparkBatches:
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: JobLayout,
+        first: PackedLayout,
+        engine: type[ShardEngine],
+        roster: ShardedRoster | None,
+        has_frames: bool,
+    ):
+        """
+        Args:
+            spark: The session.
+            layout: Of the job.
+            first: The layout of the run's first batch.
+            engine: What runs a shard.
+            roster: Gives the layouts of later batches; None: no query comes or goes.
+            has_frames: Whether a stream is a DataFrame, whose rows the batch's own frame brings.
+        """
+        self._spark, self._first, self._roster, self._has_frames = spark, first, roster, has_frames
+        self._conductor = SparkConductor(spark, Phases(first, engine))
+        self._inputs, self._batches = Inputs(layout), Batches(layout.checkpoint, layout.shards)
+
+    def conduct(self, frame: DataFrame, number: int) -> list[Parcel]:
+        packed = self._first if self._roster is None else self._roster.packed
+        source, end = self._inputs.source(number)
+        # For tasks that pack rows of DataFrames.
+        self._spark.sparkContext.setLocalProperty(LAYOUT, packed.digest)
+        return self._batches.parcels(
+            number,
+            source,
+            lambda head: (self._inputs.batch(number, packed, end, head), end),
+            lambda batch: self._conductor.run(batch, frame if self._has_frames else None),
+        )
