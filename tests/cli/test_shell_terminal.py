@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.cli.interactive.editor import COLOURS, coloured, completions, is_complete
+from eddyline.cli.interactive.live import _is_ended, _single_keys
 from tests.cli.test_shell_words import typed
 
 HEAD = "item,price,ts\n"
@@ -106,6 +107,20 @@ def test_results_are_shown_as_they_come(terminal: Terminal, tmp_path: Path) -> N
     terminal.type(b"SELECT 40 + 2;\r")
     terminal.until("42")
     assert terminal.leave() == 0
+
+
+@pytest.mark.parametrize(("key", "ends"), [(b"q", True), (CONTROL_C, True), (b"x", False)])
+def test_control_c_is_a_key_and_no_signal(key: bytes, ends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = pty.openpty()
+    with open(follower, encoding="ascii") as keys:
+        monkeypatch.setattr(sys, "stdin", keys)
+        before = termios.tcgetattr(follower)
+        with _single_keys() as keyboard:
+            assert not _is_ended(keyboard)
+            os.write(leader, key)
+            assert _is_ended(keyboard) == ends
+        assert termios.tcgetattr(follower) == before
+    os.close(leader)
 
 
 def test_an_error_ends_a_live_query(terminal: Terminal, tmp_path: Path) -> None:

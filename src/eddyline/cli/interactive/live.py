@@ -1,7 +1,7 @@
 """Results of a query as they come, on a terminal, until the user ends it.
 
 Answer   `show_live` runs a session in the background and draws the newest rows of a query again and again. It ends the
-         run at Ctrl-C, at the key q, or when the run fails; an error of the run is raised.
+         run at the keys q and Ctrl-C, or when the run fails; an error of the run is raised.
 State    The newest rows that fit the terminal.
 Limits   The terminal is one of POSIX. The epoch at hand ends before the shell goes on.
 """
@@ -32,6 +32,10 @@ _PAUSE, _BEAT = 0.1, 1.0
 _OTHER_LINES = 8
 #: Rows that are shown where the terminal is lower than that.
 _FEWEST = 3
+#: The keys that end a query: q and Ctrl-C.
+_ENDING = frozenset(b"q\x03")
+#: The place of the special keys among the attributes of a terminal.
+_SPECIAL = 6
 
 
 def show_live(console: Console, session: Session, query: Query, title: str, limit: int) -> int:
@@ -52,7 +56,7 @@ def show_live(console: Console, session: Session, query: Query, title: str, limi
                     drawn = now
                     live.update(_drawing(newest, title, count, now - began), refresh=True)
     except KeyboardInterrupt:
-        # Ctrl-C ends the query as q does.
+        # A signal from elsewhere ends the query, too.
         pass
     finally:
         session.stop()
@@ -70,10 +74,17 @@ def _drawing(rows: pa.Table, title: str, count: int, seconds: float) -> Group:
 
 @contextmanager
 def _single_keys() -> Iterator[int]:
-    """The terminal gives each key at once, and does not show it; afterwards it is as before."""
+    """The terminal gives each key at once, Ctrl-C too, and does not show it; afterwards it is as before.
+
+    As a signal, Ctrl-C would raise an exception between any two instructions of the main thread. Python drops one that
+    is raised in a destructor or a callback of the collector: the query would go on.
+    """
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     tty.setcbreak(keyboard)
+    keys = termios.tcgetattr(keyboard)
+    keys[_SPECIAL][termios.VINTR] = bytes([os.fpathconf(keyboard, "PC_VDISABLE")])
+    termios.tcsetattr(keyboard, termios.TCSANOW, keys)
     try:
         yield keyboard
     finally:
@@ -81,9 +92,9 @@ def _single_keys() -> Iterator[int]:
 
 
 def _is_ended(keyboard: int) -> bool:
-    """Wait for a moment, and return whether the user has pressed q or closed the terminal."""
+    """Wait for a moment, and return whether the user has pressed q or Ctrl-C or closed the terminal."""
     ready, _, _ = select.select([keyboard], [], [], _PAUSE)
     if not ready:
         return False
     keys = os.read(keyboard, 64)
-    return not keys or b"q" in keys.lower()
+    return not keys or bool(_ENDING.intersection(keys.lower()))
