@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from eddyline.cli.interactive.editor import COLOURS, coloured, completions, is_complete
-from eddyline.cli.interactive.live import _is_ended, _single_keys
+from eddyline.cli.interactive.keys import is_ended, single_keys
 from tests.cli.test_shell_words import typed
 
 HEAD = "item,price,ts\n"
@@ -115,10 +115,10 @@ def test_control_c_is_a_key_and_no_signal(key: bytes, ends: bool, monkeypatch: p
     with open(follower, encoding="ascii") as keys:
         monkeypatch.setattr(sys, "stdin", keys)
         before = termios.tcgetattr(follower)
-        with _single_keys() as keyboard:
-            assert not _is_ended(keyboard)
+        with single_keys() as keyboard:
+            assert not is_ended(keyboard, 0.05)
             os.write(leader, key)
-            assert _is_ended(keyboard) == ends
+            assert is_ended(keyboard, 0.05) == ends
         assert termios.tcgetattr(follower) == before
     os.close(leader)
 

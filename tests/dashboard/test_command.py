@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,19 @@ def test_top_prints_the_job(ended: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["top", "--job", str(ended), "--once"]) == 0
     said = capsys.readouterr().out
     assert "embedded job, ended, 1 queries" in said and "dear" in said and "bids" in said and "30" in said
+
+
+def test_a_key_ends_top(ended: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    leader, follower = pty.openpty()
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what is printed goes to a terminal, says Rich
+    with open(follower, encoding="ascii") as keys:
+        monkeypatch.setattr(sys, "stdin", keys)
+        pressed = threading.Timer(0.3, lambda: os.write(leader, b"q"))
+        pressed.start()
+        assert main(["top", "--job", str(ended)]) == 0
+        pressed.join()
+    os.close(leader)
+    assert "1 queries" in capsys.readouterr().out
 
 
 def test_mistakes_have_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

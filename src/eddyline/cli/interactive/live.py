@@ -8,19 +8,12 @@ Limits   The terminal is one of POSIX. The epoch at hand ends before the shell g
 
 from __future__ import annotations
 
-import os
-import select
-import sys
-import termios
-import tty
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pyarrow as pa
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from eddyline.cli.interactive.keys import is_ended, single_keys
 from eddyline.connectors.results.sinks import as_rich
 from eddyline.model.clock import WALL
 from eddyline.runtime.front.query import Query
@@ -32,10 +25,6 @@ _PAUSE, _BEAT = 0.1, 1.0
 _OTHER_LINES = 8
 #: Rows that are shown where the terminal is lower than that.
 _FEWEST = 3
-#: The keys that end a query: q and Ctrl-C.
-_ENDING = frozenset(b"q\x03")
-#: The place of the special keys among the attributes of a terminal.
-_SPECIAL = 6
 
 
 def show_live(console: Console, session: Session, query: Query, title: str, limit: int) -> int:
@@ -45,9 +34,9 @@ def show_live(console: Console, session: Session, query: Query, title: str, limi
     newest, count = query.take(), 0
     session.start()
     try:
-        with _single_keys() as keyboard, Live(console=console, auto_refresh=False) as live:
+        with single_keys() as keyboard, Live(console=console, auto_refresh=False) as live:
             live.update(_drawing(newest, title, count, 0.0), refresh=True)
-            while not _is_ended(keyboard):
+            while not is_ended(keyboard, _PAUSE):
                 came = query.take()
                 count += came.num_rows
                 newest = _last(pa.concat_tables([newest, came]), most)
@@ -70,31 +59,3 @@ def _last(table: pa.Table, most: int) -> pa.Table:
 def _drawing(rows: pa.Table, title: str, count: int, seconds: float) -> Group:
     said = f"{count:,} {'row' if count == 1 else 'rows'} so far, {seconds:.0f} s; q or Ctrl-C ends the query"
     return Group(as_rich(rows, title, rows.num_rows), Text(said, style="dim"))
-
-
-@contextmanager
-def _single_keys() -> Iterator[int]:
-    """The terminal gives each key at once, Ctrl-C too, and does not show it; afterwards it is as before.
-
-    As a signal, Ctrl-C would raise an exception between any two instructions of the main thread. Python drops one that
-    is raised in a destructor or a callback of the collector: the query would go on.
-    """
-    keyboard = sys.stdin.fileno()
-    before = termios.tcgetattr(keyboard)
-    tty.setcbreak(keyboard)
-    keys = termios.tcgetattr(keyboard)
-    keys[_SPECIAL][termios.VINTR] = bytes([os.fpathconf(keyboard, "PC_VDISABLE")])
-    termios.tcsetattr(keyboard, termios.TCSANOW, keys)
-    try:
-        yield keyboard
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-def _is_ended(keyboard: int) -> bool:
-    """Wait for a moment, and return whether the user has pressed q or Ctrl-C or closed the terminal."""
-    ready, _, _ = select.select([keyboard], [], [], _PAUSE)
-    if not ready:
-        return False
-    keys = os.read(keyboard, 64)
-    return not keys or bool(_ENDING.intersection(keys.lower()))

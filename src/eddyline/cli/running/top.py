@@ -1,7 +1,7 @@
 """`eddyline top --job DIR`: the overview and the queries of a job on a terminal, live.
 
-Answer   DIR is the checkpoint folder of the job. On a terminal the screen is drawn anew every second until Ctrl-C ends
-         the command; elsewhere, and with `--once`, it is printed once.
+Answer   DIR is the checkpoint folder of the job. On a terminal the screen is drawn anew every second until q or Ctrl-C
+         ends the command; elsewhere, and with `--once`, it is printed once.
 State    None: each screen shows the newest report of the job.
 Limits   As many queries as fit on the screen, four streams.
 """
@@ -17,10 +17,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from eddyline.cli.interactive.keys import is_ended, single_keys
 from eddyline.cli.progress import instant_text
 from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.views import overview, queries
-from eddyline.model.clock import WALL
 from eddyline.runtime.control.control import ControlFolder
 
 #: Seconds between two screens.
@@ -36,11 +36,16 @@ def run(args: argparse.Namespace) -> int:
     if args.once or not console.is_terminal:
         console.print(picture(feed, args.sort, _QUERIES))
         return 0
-    with contextlib.suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        single_keys() as keyboard,
+        Live(console=console, screen=True, auto_refresh=False) as live,
+    ):
+        ended = False
+        while not ended:
             feed.refresh()
             live.update(picture(feed, args.sort, max(3, console.height - _OVERVIEW)), refresh=True)
-            WALL.sleep(_SECONDS)
+            ended = is_ended(keyboard, _SECONDS)
     return 0
 
 
