@@ -311,9 +311,10 @@ class Session:
         """Process what has been pushed, unless a thread does that already."""
         self._runner.step_pending()
 
-    def run(self, once: bool = True) -> None:
-        """Read all sources; with `once` to their end, then close: every row counts."""
-        self._runner.run(once)
+    def run(self, once: bool = True, final: bool | None = None) -> None:
+        """Read all sources; with `once` to their end: every row counts. With `final` the streams end there: what is open is
+        closed, as "The end of the streams" in docs/semantics.md says."""
+        self._runner.run(once, final)
 
     def start(self) -> None:
         """Run in the background until `stop`."""

@@ -153,10 +153,10 @@ def table_at(query: Query, rows: Sequence[Row], tables: Tables | None, now: int)
     return aggregate(query, live(query, rows, tables, now))
 
 
-def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None]) -> list[int]:
+def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None], end: int | None = None) -> list[int]:
     """From the query's first row on. ON CHANGE: the last instant before the frontier, each time it has moved. EVERY:
-    all
-    multiples of the period to the last frontier."""
+    all multiples of the period to the last frontier, and, where the streams have ended, the first one at or after
+    their end."""
     assert query.emit.kind != "close", "ON CLOSE has no instants"
     mine = {r.source for r in query.references}
     first = min((r.ts for r in rows if r.stream in mine), default=None)
@@ -166,6 +166,8 @@ def instants(query: Query, rows: Sequence[Row], frontiers: Sequence[int | None])
     if first is None or last is None:
         return []
     period = query.emit.period
+    if end is not None:
+        last = -(-end // period) * period + 1
     return [k * period for k in range(-(-first // period), (last - 1) // period + 1)]
 
 
@@ -216,8 +218,10 @@ def closed_groups(
     *,
     start: int | None = None,
     stop: int | None = None,
+    ended: bool = False,
 ) -> list[tuple[int, tuple[Value, ...]]]:
-    """(`_ts`, output row) of every group that is complete at the last frontier: the earliest of its buckets is over.
+    """(`_ts`, output row) of every group that is complete at the last frontier: the earliest of its buckets is over,
+    or all streams have `ended`.
 
     All combinations count that the join reports. `_ts` is the last instant at which one could come."""
     last = max((f for f in frontiers if f is not None), default=None)
@@ -230,7 +234,7 @@ def closed_groups(
             for e, column, delay in buckets(query)
         ]
         by_end.setdefault(min(ends), []).append(combination)
-    due = sorted(end for end in by_end if end < last and (stop is None or end <= stop))
+    due = sorted(end for end in by_end if (ended or end < last) and (stop is None or end <= stop))
     return [(end, row) for end in due for row in aggregate(query, by_end[end]).values()]
 
 

@@ -32,6 +32,8 @@ class Epoch:
     rows: Mapping[str, Sequence[Values]]
     #: The end of a bounded run.
     closing: bool = False
+    #: The end of the streams, `closing` with it: nothing comes any more.
+    final: bool = False
     #: Streams that are left out of the frontier in this epoch.
     idle: frozenset[str] = frozenset()
     #: The wall clock when its rows were read, in microseconds.
@@ -62,6 +64,8 @@ class Intake:
     #: At the end of every epoch; None while a stream without data holds it back.
     frontiers: list[int | None] = field(default_factory=list)
     waiting: int = 0
+    #: The end of the streams, once they have ended and had a row: *now* from then on.
+    end: int | None = None
 
 
 def intake(streams: Sequence[Stream], epochs: Iterable[Epoch], read: frozenset[str]) -> Intake:
@@ -101,6 +105,8 @@ def intake(streams: Sequence[Stream], epochs: Iterable[Epoch], read: frozenset[s
             rank = sum(1 for r in out.rows if r.stream == stream)
             out.rows.append(Row(stream, values, place[0], len(out.rows), rank, number))
         out.frontiers.append(frontier)
+        if epoch.final and frontier is not None:
+            out.end = frontier - 1
     out.waiting = len(waiting)
     return out
 

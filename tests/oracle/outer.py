@@ -39,9 +39,11 @@ def outer_results(
     tables: Tables,
     columns: Mapping[str, Sequence[str]],
     end: int,
+    ended: bool = False,
 ) -> list[tuple[int, tuple[Value, ...]]]:
-    """(`_ts`, values) with times below `end`. The WHERE of `query` is ON, or that of the SELECT in EXISTS; `columns`
-    are those by alias."""
+    """(`_ts`, values) with times below `end`, or all of them where the streams have `ended` just before it.
+
+    The WHERE of `query` is ON, or that of the SELECT in EXISTS; `columns` are those by alias."""
     named = [replace(row, values={**row.values, NUMBER: row.number}) for row in rows]
     found = sorted(
         ((newest, values) for newest, values in combinations(query, named, tables) if newest is not None),
@@ -66,8 +68,8 @@ def outer_results(
             met = {values[reference.alias][NUMBER] for _, values in found}
             for row in named:
                 if row.stream == reference.source and row.number not in met:
-                    ts = certain(reference, partner, row, named)
-                    if ts is not None and ts < end:
+                    ts = certain(reference, partner, row, named, end - 1 if ended else None)
+                    if ts is not None and (ended or ts < end):
                         made.append((ts, {reference.alias: row.values, partner.alias: nothing}))
     conditions, outputs = [compiled(c) for c in where], [compiled(e) for _, e in query.outputs]
     results = [
@@ -126,9 +128,10 @@ def tree_results(
     closings: Sequence[Closing] = (),
     declared: frozenset[str] = frozenset(),
     heard: Mapping[str, int] | None = None,
+    ended: bool = False,
 ) -> list[tuple[int, tuple[Value, ...]]]:
     """Joins of several streams; `joins` has per alias after the first how it is joined, and ON. WHERE is that of
-    `query`.
+    `query`. Where the streams have `ended`, every row without a partner is certain.
 
     A result has some of the references; what it lacks is judged between a row and its partners alone. It is there at
     the newest of its rows and of the instants at which that is certain; at the end of a run an instant is certain if it
@@ -166,12 +169,14 @@ def tree_results(
         if number in partners(lack):
             return NEVER
         row = next(r for r in named if r.number == number)
-        ts = certain(references[about], references[next(iter(others))], row, named)
-        closed = closed_at(lack, {a: references[a].source for a in others}, row, closings, declared)
-        ts = closed if ts is None or (closed is not None and closed < ts) else ts
         mine = {references[a].source for a in (about, *others)}
         end = max(*(r.ts for r in named if r.stream in mine), *((heard or {}).get(name, row.ts) for name in mine))
-        return ts if ts is not None and ts <= end else NEVER
+        ts = certain(references[about], references[next(iter(others))], row, named, end if ended else None)
+        closed = closed_at(lack, {a: references[a].source for a in others}, row, closings, declared)
+        if ended and len(others) == 1 and {references[a].source for a in others} <= declared:
+            closed = end if closed is None else min(closed, end)
+        ts = closed if ts is None or (closed is not None and closed < ts) else ts
+        return ts if ts is not None and (ended or ts <= end) else NEVER
 
     conditions, outputs = [compiled(c) for c in query.where], [compiled(e) for _, e in query.outputs]
     made = []
@@ -189,8 +194,11 @@ def tree_results(
     return sorted(made, key=lambda one: one[0])
 
 
-def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[Row]) -> int | None:
-    """The instant after which no row can be a partner; None: only rows to come tell."""
+def certain(
+    reference: Reference, partner: Reference, row: Row, rows: Sequence[Row], end: int | None = None
+) -> int | None:
+    """The instant after which no row can be a partner; None: only rows to come tell. `end` is that of the streams, if
+    they have ended."""
     window = reference.window
     if partner.window is None or isinstance(window, Now):
         return row.ts
@@ -205,7 +213,7 @@ def certain(reference: Reference, partner: Reference, row: Row, rows: Sequence[R
         for r in rows
         if r.stream == row.stream and r.number > row.number and all(r.values[c] == row.values[c] for c in same)
     ]
-    return later[window.count - 1].ts if len(later) >= window.count else None
+    return later[window.count - 1].ts if len(later) >= window.count else end
 
 
 def closed_at(

@@ -173,9 +173,9 @@ def aggregate_differences(
         taken, rows=[row for row in taken.rows if start is None or row.ts > start], frontiers=taken.frontiers[added:]
     )
     if query.emit.kind == "close":
-        right = closed_groups(query, taken.rows, tables, seen.frontiers, start=start, stop=stop)
+        right = closed_groups(query, taken.rows, tables, seen.frontiers, start=start, stop=stop, ended=case.final)
         return _closed(spec.name, query.outputs, right, rows)
-    now = [now for now in instants(query, seen.rows, seen.frontiers) if start is None or now > start]
+    now = [now for now in instants(query, seen.rows, seen.frontiers, seen.end) if start is None or now > start]
     if stop is not None:
         late = [at for at in now if at > stop]
         # What a dropped query has to say of the rows up to its stop it says there.

@@ -30,9 +30,13 @@ EARLY = Settings(tuning=Tuning(scheduling=SchedulingTuning(least_rows=1, least_b
 
 
 def run_embedded(
-    case: Case, between: Callable[[Session], object] | None = None, settings: Settings | None = None
+    case: Case,
+    between: Callable[[Session], object] | None = None,
+    settings: Settings | None = None,
+    beat: str | None = None,
 ) -> Outcome:
-    """Run a case; `between` is called after every epoch, for tests that change the running session."""
+    """Run a case; `between` is called after every epoch, for tests that change the running session, and `beat` is the
+    instant of a last heartbeat of all streams."""
     clock = MovedClock()
     # Every second case, by its number of epochs, is cut into small pieces.
     cut = Random(len(case.arrivals))
@@ -53,7 +57,9 @@ def run_embedded(
             session.step()
             if between is not None:
                 between(session)
-        session.run(once=True)
+        if beat is not None:
+            session.advance(to=beat)
+        session.run(once=True, final=case.final)
         outcome = Outcome()
         for query in case.queries:
             outcome.results[query.name] = plain_rows(session.queries[query.name].results())
@@ -99,7 +105,7 @@ def run_interrupted(case: Case, rng: Random, early: Settings = EARLY) -> dict[st
                 number += 1
             ended = number == len(epochs)
             if ended:
-                session.run(once=True)
+                session.run(once=True, final=case.final)
                 session.stop()
             else:
                 session._runner.abandon()

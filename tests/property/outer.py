@@ -114,6 +114,7 @@ def expected_outer(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
         case.table_values(),
         columns,
         0 if end is None else end,
+        ended=case.final,
     )
 
 
@@ -227,4 +228,4 @@ def expected_tree(case: Case) -> list[tuple[int, tuple[Value, ...]]]:
     taken = case.intake(spec)  # type: ignore[arg-type]
     columns = {r.alias: [name for name, _ in case.source(r.source).columns] for r in spec.references}
     joins = {r.alias: join for r, join in zip(spec.join.references[1:], spec.joins, strict=True)}
-    return tree_results(case.query(spec.join), joins, taken.rows, columns, spec.tests)
+    return tree_results(case.query(spec.join), joins, taken.rows, columns, spec.tests, ended=case.final)

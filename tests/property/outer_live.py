@@ -113,7 +113,7 @@ def live_tables(case: Case) -> dict[int, Table]:
     taken = case.intake(spec)  # type: ignore[arg-type]
     return {
         now: live_table(case, spec, now)
-        for now in instants(Query(spec.references, (), (), emit=spec.emit), taken.rows, taken.frontiers)
+        for now in instants(Query(spec.references, (), (), emit=spec.emit), taken.rows, taken.frontiers, taken.end)
     }
 
 

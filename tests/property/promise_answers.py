@@ -42,8 +42,11 @@ def placed(case: Case) -> tuple[list[Placed], list[Promise]]:
     return sorted(rows, key=lambda row: row.place), promises
 
 
-def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]]]:
-    """Results per query, and violations per stream."""
+def expected(
+    case: Case, declared: frozenset[str] | None = None
+) -> tuple[dict[str, list[object]], dict[str, list[tuple[int, str]]]]:
+    """Results per query, and violations per stream; where the streams end with the run, `declared` are those with
+    punctuations."""
     rows, promises = placed(case)
     dead = violations(rows, promises, {})
     kept = [row for row in rows if row.place not in dead]
@@ -68,14 +71,19 @@ def expected(case: Case) -> tuple[dict[str, list[object]], dict[str, list[tuple[
         ]
         answers[f"joined{number}"] = sorted(results, key=str)
         world = World(ask.storing(), ask.equalities, kept, promises)
-        answers[f"closing{number}"] = sorted(_closed(ask, world, found, _end(ask, ends)), key=str)
+        answers[f"closing{number}"] = sorted(
+            _closed(ask, _ended(world, declared, _end(ask, ends)), found, _end(ask, ends)), key=str
+        )
         answers[f"told{number}"] = sorted(_told(ask, world, _end(ask, ends)), key=str)
     if case.united:
-        answers["united"] = sorted(_united([stream.name for stream in case.streams[:2]], ends, kept, promises), key=str)
+        parts = [stream.name for stream in case.streams[:2]]
+        answers["united"] = sorted(_united(parts, ends, kept, promises, declared is not None), key=str)
     return answers, letters
 
 
-def _united(parts: list[str], reached: dict[str, int], kept: list[Placed], promises: list[Promise]) -> list[object]:
+def _united(
+    parts: list[str], reached: dict[str, int], kept: list[Placed], promises: list[Promise], has_ended: bool
+) -> list[object]:
     """A value is finished for the union when all its parts have finished it."""
     finished: list[Promise] = []
     for column in COLUMNS:
@@ -87,7 +95,14 @@ def _united(parts: list[str], reached: dict[str, int], kept: list[Placed], promi
     rows = [replace(row, stream="u") for row in kept if row.stream in parts]
     ask = Ask([Reference("r0", "u")], [])
     world = World(ask.references, [], rows, finished)
-    return _closed(ask, world, _combinations(ask, rows), max(reached[part] for part in parts))
+    end = max(reached[part] for part in parts)
+    return _closed(ask, _ended(world, frozenset("u") if has_ended else None, end), _combinations(ask, rows), end)
+
+
+def _ended(world: World, declared: frozenset[str] | None, end: int) -> World:
+    """A world whose streams end: of the declared ones no row comes any more."""
+    over = [Promise(name, (), (end, LAST, 0)) for name in sorted(declared or ())]
+    return replace(world, promises=[*world.promises, *over])
 
 
 def _end(ask: Ask, reached: dict[str, int]) -> int:
@@ -145,7 +160,11 @@ def _closed(ask: Ask, world: World, found: list[dict[str, Placed]], end: int) ->
     answers: list[object] = []
     for value, members in groups.items():
         pins = {alias: {name: value} for alias, name in _class(ask, first, column)}
-        last = world.last_instant(pins, instants) if value is not None else None
+        last = (
+            world.last_instant(pins, instants)
+            if value is not None or () in [p.pattern for p in world.promises]
+            else None
+        )
         if last is not None and last <= end:
             answers.append(tuple(sorted([("g", str(value)), ("n", str(len(members))), ("_ts", _time(last))])))
     return answers

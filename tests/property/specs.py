@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import pairwise
 
@@ -193,6 +193,8 @@ class Case:
     scheduler: str | None = None
     #: Statements that the queries need.
     before: tuple[str, ...] = ()
+    #: Whether the streams end with the run.
+    final: bool = False
 
     def epochs(self) -> list[dict[str, list[Row]]]:
         return [{stream: list(rows) for stream, rows in epoch} for epoch in self.arrivals]
@@ -243,7 +245,7 @@ class Case:
         rows = [{name: self.values(name, rows) for name, rows in epoch} for epoch in self.arrivals]
         return [
             *(Epoch(epoch, idle=idle) for epoch, idle in zip(rows, self.idle(), strict=True)),
-            Epoch({}, closing=True),
+            Epoch({}, closing=True, final=self.final),
         ]
 
     def idle(self) -> list[frozenset[str]]:
@@ -281,6 +283,11 @@ class Case:
         times = {stream.name: [name for name, _ in stream.columns].index(stream.time) for stream in self.streams}
         rows = [(times[name], row) for earlier in self.arrivals[:epoch] for name, found in earlier for row in found]
         return max((row[place] for place, row in rows if row[place] is not None), default=None)
+
+
+def maybe_ended(case: Case, seed: int) -> Case:
+    """Every second case ends its streams."""
+    return replace(case, final=seed % 2 == 1)
 
 
 def streams_of(spec: QuerySpec) -> frozenset[str]:
@@ -344,10 +351,11 @@ def expected(case: Case) -> Expected:
                 if (after is None or result.ts > after) and (upto is None or result.ts <= upto)
             ]
         elif query.emit.kind == "close":
-            out.closed[spec.name] = closed_groups(query, taken.rows, tables, taken.frontiers)
+            out.closed[spec.name] = closed_groups(query, taken.rows, tables, taken.frontiers, ended=case.final)
         else:
             out.tables[spec.name] = {
-                now: table_at(query, taken.rows, tables, now) for now in instants(query, taken.rows, taken.frontiers)
+                now: table_at(query, taken.rows, tables, now)
+                for now in instants(query, taken.rows, taken.frontiers, taken.end)
             }
     return out
 

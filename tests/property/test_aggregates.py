@@ -22,7 +22,7 @@ from eddyline.runtime.recovery.snapshot import restore, saved_queries, take_snap
 from tests.oracle.aggregation import apply_changelog, is_aggregate
 from tests.property.compare import Outcome, differences, plain_rows, report
 from tests.property.embedded import run_embedded
-from tests.property.specs import Case, expected
+from tests.property.specs import Case, expected, maybe_ended
 from tests.property.strategies import random_case
 from tests.seeds import cases, first_seed
 
@@ -92,6 +92,7 @@ def run_restarted(case: Case) -> Outcome:
 def test_engine_equals_oracle_and_restarts_change_nothing(block: int) -> None:
     for seed, case in islice(aggregate_cases(FIRST + 1000 * block), BLOCK):
         try:
+            case = maybe_ended(case, seed)
             truth = expected(case)
             straight, broken = run_embedded(case), run_restarted(case)
             for query in case.queries:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.property.compare import Outcome, check_case
 from tests.property.embedded import run_embedded, run_interrupted
-from tests.property.specs import Case
+from tests.property.specs import Case, maybe_ended
 from tests.property.strategies import random_case
 from tests.seeds import cases, first_seed
 
@@ -30,7 +30,7 @@ FIRST = first_seed()
 def test_engine_equals_oracle(block: int) -> None:
     for seed in range(FIRST + block * BLOCK, FIRST + (block + 1) * BLOCK):
         try:
-            check_case(random_case(Random(seed)), run_embedded)
+            check_case(maybe_ended(random_case(Random(seed)), seed), run_embedded)
         except Exception as problem:
             raise AssertionError(f"random_case(Random({seed}))") from problem
 
@@ -40,7 +40,7 @@ def _released_early(first: int) -> Iterator[tuple[int, Case]]:
     for seed in count(first):
         case = random_case(Random(seed))
         if case.scheduler is not None:
-            yield seed, replace(case, pauses=())
+            yield seed, maybe_ended(replace(case, pauses=()), seed)
 
 
 @pytest.mark.property

@@ -19,7 +19,7 @@ from tests.oracle.outer import Closing, closed_at, kinds, tree_results
 from tests.oracle.promises import end_of, heartbeat_violations
 from tests.oracle.relational import Last, LastPer, Now, Query, Range, Reference, Unbounded, Window
 from tests.property.embedded import run_embedded
-from tests.property.specs import Case, StreamSpec
+from tests.property.specs import Case, StreamSpec, maybe_ended
 from tests.property.test_aggregates import Blocks, restarted
 from tests.property.texts import TextQuery
 from tests.seeds import cases, first_seed
@@ -231,14 +231,19 @@ def test_punctuations_make_rows_certain(block: int) -> None:
         query, joins, tests, text = random_joins(rng, declared)
         closings: list[Closing] = [(s, "k", k, place[0]) for s, k, place in world.closings()]
         columns = dict.fromkeys("abc", "kj")
-        wanted = tree_results(query, joins, world.rows(), columns, tests, closings, declared, world.heard())
-        expected = Counter((ts, *values) for ts, values in wanted)
+        rows, heard = world.rows(), world.heard()
+        wanted, at_end = (
+            tree_results(query, joins, rows, columns, tests, closings, declared, heard, ended=ended)
+            for ended in (False, True)
+        )
         case = world.case(text, sorted(rng.randint(0, len(world.events)) for _ in range(rng.choice((0, 1, 2, 4, 12)))))
         blocks = Blocks()
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
-        outcomes = [run_embedded(case, between)]
-        outcomes += [run_sharded(case, rng.choice((1, 3)), seed)] if rng.random() < 0.3 else []
-        for outcome in outcomes:
+        final = maybe_ended(case, seed)
+        outcomes = [(run_embedded(final, between), at_end if final.final else wanted)]
+        outcomes += [(run_sharded(case, rng.choice((1, 3)), seed), wanted)] if rng.random() < 0.3 else []
+        for outcome, right in outcomes:
+            expected = Counter((ts, *values) for ts, values in right)
             found = Counter(
                 (row["_ts"], *(v for name, v in row.items() if name != "_ts")) for row in outcome.results["q"]
             )

@@ -14,7 +14,7 @@ from tests.property.compare import Outcome, canonical, same
 from tests.property.embedded import run_embedded
 from tests.property.outer import expected_outer, expected_tree, random_outer, random_tree
 from tests.property.outer_live import LiveSpec, live_query, live_table, live_tables, random_live
-from tests.property.specs import Case
+from tests.property.specs import Case, maybe_ended
 from tests.property.test_aggregates import Blocks, restarted
 from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
@@ -49,7 +49,8 @@ def test_rows_with_and_without_partners(block: int) -> None:
         case = random_outer(rng)
         blocks = Blocks()
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
-        check(case, run_embedded(case, between), f"embedded, seed {seed}")
+        ended = maybe_ended(case, seed)
+        check(ended, run_embedded(ended, between), f"embedded, seed {seed}")
         if rng.random() < 0.5:
             check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}")
 
@@ -69,7 +70,8 @@ def test_trees_of_joins(block: int) -> None:
         case = random_tree(rng)
         blocks = Blocks()
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
-        check(case, run_embedded(case, between), f"embedded, seed {seed}", expected_tree)
+        ended = maybe_ended(case, seed)
+        check(ended, run_embedded(ended, between), f"embedded, seed {seed}", expected_tree)
         if rng.random() < 0.3:
             check(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}", expected_tree)
 
@@ -99,6 +101,7 @@ def test_aggregates_of_live_rows(block: int) -> None:
         case = random_live(rng)
         blocks = Blocks()
         between = (lambda session: restarted(session, blocks)) if rng.random() < 0.4 else None  # noqa: B023
-        check_live(case, run_embedded(case, between), f"embedded, seed {seed}")
+        ended = maybe_ended(case, seed)
+        check_live(ended, run_embedded(ended, between), f"embedded, seed {seed}")
         if rng.random() < 0.3:
             check_live(case, run_sharded(case, rng.choice((1, 3)), seed), f"sharded, seed {seed}")

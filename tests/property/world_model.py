@@ -47,6 +47,11 @@ class World:
     #: The oracle knows nothing of promises: it is asked where there are none.
     promised: bool
 
+    @property
+    def final(self) -> bool:
+        """Whether the streams end with the run."""
+        return self.seed % 2 == 1
+
     def statements(self, names: frozenset[str]) -> list[str]:
         """The job with some of its queries."""
         return [*self.declarations(), *(q.statement for q in self.queries if q.name in names)]
@@ -104,7 +109,7 @@ class World:
                 epochs.append({})
         arrivals = tuple(tuple((name, tuple(rows)) for name, rows in epoch.items()) for epoch in epochs)
         queries = tuple(q.spec for q in self.queries if q.spec is not None and q.name in stay)
-        return Case(self._specs(), queries, arrivals)  # type: ignore[arg-type]
+        return Case(self._specs(), queries, arrivals, final=self.final)  # type: ignore[arg-type]
 
 
 def smaller(world: World) -> Iterator[World]:

@@ -73,8 +73,8 @@ def _letters(rows: list[Values]) -> list[tuple[str, Values]]:
     ]
 
 
-def straight(world: World, variant: int = 0) -> Outcome:
-    """One session, an epoch per cut."""
+def straight(world: World, variant: int = 0, beat: bool = False) -> Outcome:
+    """One session, an epoch per cut; with `beat` heartbeats far ahead stand in for the end of the streams."""
     cuts = world.cuts(variant)
     with Session(cut_of(world, variant, 0)) as session:
         session.execute(";\n".join(world.statements(world.first)))
@@ -100,7 +100,9 @@ def straight(world: World, variant: int = 0) -> Outcome:
             else:
                 session.drop(item.name)
         step()
-        session.run(once=True)
+        if beat:
+            session.advance(to="2200-01-01")
+        session.run(once=True, final=world.final and not beat)
         found = Outcome({name: plain_rows(handle.results()) for name, handle in handles.items()})
         kept = session.driver.delivery.kept_dead or {}
         found.dead = {name: _letters(plain_rows(kept.get(name, ()))) for name in world.streams}
@@ -181,7 +183,7 @@ def _live(world: World, variant: int, start: int, folder: str, clock: MovedClock
             session.stop() if ends < often / 3 else session._runner.abandon()
             return False
     session.step_pending()
-    session.run(once=True)
+    session.run(once=True, final=world.final)
     session.stop()
     return True
 

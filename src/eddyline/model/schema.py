@@ -146,6 +146,11 @@ class Stream:
     def is_derived(self) -> bool:
         return bool(self.makers)
 
+    @property
+    def is_changes(self) -> bool:
+        """Whether it has the changes of a table that other rows meet (JOIN LATEST)."""
+        return self.is_derived and self.schema.find(CHANGE) is not None
+
     def __post_init__(self) -> None:
         column = self.schema.find(self.time)
         if column is None:

@@ -128,6 +128,8 @@ class Closed:
         self.types = dict(types)
         self.remember = remember
         self.generations: dict[int, _Sets] = {}
+        #: The instant at which the stream ended: all values are closed. None: it goes on.
+        self.ended: int | None = None
         #: Promises since the last `make_old`, with the instants at which they took effect.
         self.fresh: list[tuple[pa.Table, Ints]] = []
         #: Promises among the rows of the epoch at hand, with the ranks of the first rows after them.
@@ -145,7 +147,7 @@ class Closed:
 
     @property
     def is_empty(self) -> bool:
-        return not self.generations and not self.fresh and not self.coming
+        return not self.generations and not self.fresh and not self.coming and self.ended is None
 
     def add(self, body: pa.Table, instants: Ints) -> None:
         """Promises that have taken effect; they are fresh until `make_old`."""
@@ -200,7 +202,7 @@ class Closed:
         columns, regions = self._given(columns, regions or {}, rows)
         for body, instants in self.fresh:
             np.minimum(found, self._fresh_instants(body, instants, columns, regions, rows), out=found)
-        return found
+        return found if self.ended is None else np.minimum(found, self.ended)
 
     # -- values at places of the epoch at hand
 

@@ -77,6 +77,11 @@ class Closings:
                 if makes_promises(batch):
                     self.of(name).expect(batch.body, ranks)
 
+    def end(self, now: int, names: Iterable[str]) -> None:
+        """Streams that are declared with punctuations end: no further row has any value."""
+        for name in names if self.wanted else ():
+            self.of(name).ended = now
+
     def end_epoch(self, now: int) -> None:
         """The promises of the epoch count as old from now on."""
         for closed in self.closed.values():

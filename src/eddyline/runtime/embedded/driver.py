@@ -173,14 +173,14 @@ class EmbeddedDriver:
 
     # -- running
 
-    def step(self, closing: bool = False) -> Outcome:
+    def step(self, closing: bool = False, final: bool = False) -> Outcome:
         """One epoch over what the sources have now.
 
         Raises:
             UserError: the epoch failed, or an earlier one has.
         """
         with self.changing(), self._fail_job_on_error():
-            return self._step(closing)
+            return self._step(closing, final)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -244,7 +244,7 @@ class EmbeddedDriver:
                 hint="a new session on the same checkpoint continues before that epoch",
             ) from self.failure
 
-    def _step(self, closing: bool) -> Outcome:
+    def _step(self, closing: bool, final: bool) -> Outcome:
         self._apply_changes()
         started, began = self.clock.now(), perf_counter()
         if self.began is None:
@@ -256,7 +256,7 @@ class EmbeddedDriver:
             self._idle = self._idle_streams(started)
             announced, self._announced = tuple(self._announced), []
             read = perf_counter()
-            outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, announced), self._write_part)
+            outcome = self.pipeline.step(Epoch(arrivals, self._idle, closing, final, announced), self._write_part)
             stepped = perf_counter()
         self.epoch += 1
         self.delivery.write(self.epoch, outcome, {name: self.pipeline.intakes[name].stream for name in outcome.dead})
@@ -317,16 +317,16 @@ class EmbeddedDriver:
         limits = [(name, limit) for name in self.readers if (limit := self.streams[name].idle) is not None]
         return frozenset(name for name, limit in limits if now - self._last_rows.setdefault(name, now) >= limit / 1e6)
 
-    def run(self, once: bool) -> None:
-        """Work until the sources end (`once`: then close), or until `stop`."""
+    def run(self, once: bool, final: bool = False) -> None:
+        """Work until the sources end (`once`: then close; `final`: then the streams end), or until `stop`."""
         with self._fail_job_on_error():
             try:
-                self._work(once)
+                self._work(once, final)
             finally:
                 # At the end, not at the beginning: a run whose `stop` was called before it began stops at once.
                 self._stopping = False
 
-    def _work(self, once: bool) -> None:
+    def _work(self, once: bool, final: bool) -> None:
         while not self._stopping:
             has_input = self._read_ahead()
             if all(reader.finished for reader in self.readers.values()) or (once and not has_input):
@@ -340,7 +340,7 @@ class EmbeddedDriver:
                 self._write_due(self.clock.now())
                 self._rest()
         if once and not self._stopping:
-            self.step(closing=True)
+            self.step(closing=True, final=final)
         self._finish()
 
     def _forget_at_rest(self) -> None:

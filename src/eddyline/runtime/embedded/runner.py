@@ -252,14 +252,14 @@ class EmbeddedRunner:
             if not self._ended and self._driver is not None and self._driver.has_announced:
                 self._stepped()
 
-    def run(self, once: bool) -> None:
+    def run(self, once: bool, final: bool | None = None) -> None:
         self._refuse_second()
         driver = self._going_on()
         if once:
             for source in self._sources.pushed.values():
                 source.end()
         self._ended = once
-        driver.run(once)
+        driver.run(once, once and bool(final))
         self._closed, self._ended = True, self._asked_inside
 
     def _going_on(self) -> EmbeddedDriver:

@@ -151,6 +151,9 @@ class DerivedStreams:
         known = [frontier for frontier in frontiers if frontier is not None]
         if epoch.closing and known:
             intake.move(max(known))
+            if epoch.final and not intake.stream.is_changes:
+                # What the end of the streams has closed may lie beyond it.
+                intake.move(1 + max([max(known) - 1, *(_newest(table) for _, table in made if len(table))]))
         elif len(known) == len(frontiers):
             intake.move(min(known))
         if stream in self.pipeline.gating.gates:
@@ -241,6 +244,10 @@ class DerivedStreams:
 
     def of_parts(self, stream: Stream) -> United:
         return self.united.setdefault(stream.name, United(stream))
+
+
+def _newest(results: pa.Table) -> int:
+    return int(pc.max(results.column("_ts").cast(pa.int64())).as_py())
 
 
 def _promises(announced: Iterable[pa.Table], stream: Stream) -> list[Records]:

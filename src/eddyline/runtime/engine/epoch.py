@@ -55,6 +55,8 @@ class Epoch:
     #: The end of a bounded run: every frontier moves just past the newest row and the last heartbeat of the streams
     #: that it follows.
     closing: bool = False
+    #: The end of the streams, `closing` with it: nothing comes any more, and what is open is closed.
+    final: bool = False
     #: Records of statements, which did not come with rows.
     records: tuple[Records, ...] = ()
 

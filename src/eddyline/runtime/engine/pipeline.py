@@ -309,6 +309,8 @@ class Pipeline:
                 supply.begin(fronts, self.queues_of)
             for timeline in level.timelines:
                 self.work(timeline, epoch.closing, outcome)
+                if epoch.final:
+                    timeline.end(self.units.get(timeline.reads, []), self.intakes, outcome)
             for stream in level.made:
                 self.derived.hand_over(stream, epoch, outcome)
         while passed := [n for n in self.stopping if self._has_passed(n)]:

@@ -33,7 +33,7 @@ from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.engine.handout import HandOut
 from eddyline.runtime.engine.records.ranked import RankedRecords, between, ranked_records
 from eddyline.runtime.engine.supply import Supply
-from eddyline.runtime.engine.unit import EpochEnd, Slice, Unit
+from eddyline.runtime.engine.unit import EpochEnd, Slice, StreamsEnd, Unit
 from eddyline.state.columns import Ints
 from eddyline.tuning import Tuning
 
@@ -148,6 +148,16 @@ class Timeline:
         if self.closings.closed:
             self.closings.end_epoch(self.frontier)
         self._released, self._ranked = {}, {}
+
+    def end(self, units: list[Unit], intakes: Mapping[str, Intake], outcome: Outcome) -> None:
+        """After the last step: the streams end, and what is open is closed."""
+        if self.frontier is None:
+            return
+        now = self.frontier - 1
+        self.closings.end(now, [name for name in self.queues if intakes[name].stream.is_punctuated])
+        for unit in units:
+            unit.end(StreamsEnd(now, self._came), outcome)
+        self.handout.part_with(outcome)
 
     def _slices(self, units: list[Unit]) -> Iterator[Slice]:
         """The released rows in total order, cut so that no slice is expected to make too many results."""

@@ -84,6 +84,16 @@ class EpochEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsEnd:
+    """The end of a unit's streams: no row of them comes any more."""
+
+    #: The end of the streams, the instant at which a unit is from now on.
+    now: int
+    #: As that of `EpochEnd`, after the last row.
+    came: Callable[[str], tuple[int, Ints]]
+
+
+@dataclass(frozen=True, slots=True)
 class UnitFigures:
     """What a unit has done so far, and what it holds now."""
 
@@ -125,6 +135,9 @@ class Unit(Protocol):
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         """Give what the end of the epoch brings about."""
+
+    def end(self, end: StreamsEnd, outcome: Outcome) -> None:
+        """Close what is open: `advance` has been called with the last epoch, and nothing comes any more."""
 
     def purge(self, now: int) -> None:
         """Rows still to come are at or after `now`: forget what none of them can use."""

@@ -109,7 +109,8 @@ class Runner(Protocol):
 
     def step_pending(self) -> None: ...
 
-    def run(self, once: bool) -> None: ...
+    def run(self, once: bool, final: bool | None = None) -> None:
+        """Work until the sources end, or until `stop`; with `final` the streams end with the run."""
 
     def start(self) -> None: ...
 

@@ -254,7 +254,9 @@ class SparkRunner:
         if self._driver is not None:
             self._driver.raise_failure()
 
-    def run(self, once: bool) -> None:
+    def run(self, once: bool, final: bool | None = None) -> None:
+        if final:
+            raise Unsupported("a run on Spark does not end its streams", hint="leave final=True out")
         try:
             self._driver = driver = self._build(follow=not once)
             self._in_background = False

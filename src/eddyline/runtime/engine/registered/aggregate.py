@@ -22,7 +22,7 @@ import pyarrow as pa
 from eddyline.model.expressions.arranged import IN_ORDER
 from eddyline.model.expressions.expression import Expression, columns_of
 from eddyline.model.expressions.monotone import trend_of
-from eddyline.model.window import Now, Range
+from eddyline.model.window import FOREVER, Now, Range
 from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
@@ -106,6 +106,9 @@ class AggregateQuery(LeavingQuery):
         if lasting and wanted and closings:
             least = query.settings.tuning.punctuations.least_groups
             self.finished_groups = FinishedGroups(group, closings, keys, self.aggregation, least)
+        #: Results of the end of the streams, and the changes after it where some query met them.
+        self.at_end: list[pa.Table] = []
+        self._beyond: list[pa.Table] | None = None
         self._run = uuid4().hex[:8]
         self._version = 0
 
@@ -172,6 +175,44 @@ class AggregateQuery(LeavingQuery):
         self._version += 1
         self.seconds += perf_counter() - began
         return made
+
+    def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
+        began = perf_counter()
+        found: list[pa.Table | None] = []
+        if self.query.emit.kind == "close":
+            found = [self._closed_at_end(now, issues, released)]
+        elif self.query.emit.kind == "every":
+            found = self._every_until(at_or_after(now, self.query.emit.period), issues, released)
+        self.at_end = [table for table in found if table is not None]
+        self.results += sum(len(table) for table in self.at_end)
+        self._version += 1
+        self.seconds += perf_counter() - began
+        return [*self.at_end, *self.beyond(issues, released)] if self.feeds_changes else self.at_end
+
+    def _every_until(self, last: int, issues: Issues, released: Released) -> list[pa.Table | None]:
+        last = last if self.stop is None else min(last, self.stop)
+        return self._every(last, issues, released) if last > self.start else []
+
+    @property
+    def feeds_changes(self) -> bool:
+        """Whether its changes are the table that other queries meet, at their times."""
+        return self.query.feeds is not None and self.query.emit.kind == "every"
+
+    def beyond(self, issues: Issues, released: Released) -> list[pa.Table]:
+        """EVERY, after `end`: the changes at all later instants, at which rows leave their windows."""
+        if self._beyond is None:
+            self._beyond = [t for t in self._every_until(FOREVER, issues, released) if t is not None]
+        return self._beyond
+
+    def _closed_at_end(self, now: int, issues: Issues, released: Released) -> pa.Table | None:
+        if self.roots is None:
+            return self.aggregation.close(FOREVER, self.stop, issues, parts=self.parts)
+        codes, values = self.aggregation.open_groups()
+        until = np.maximum(self.roots.alive(values, len(codes), released), now)
+        # A group that only rows of a stream without punctuations could end stays open.
+        chosen = np.flatnonzero(until < FOREVER)
+        chosen = chosen[np.argsort(until[chosen], kind="stable")]
+        return self.aggregation.close_groups(codes[chosen], until[chosen] + 1, self.stop, issues, parts=self.parts)
 
     def _closed(self, frontier: int, issues: Issues, released: Released) -> pa.Table | None:
         if self.roots is None:

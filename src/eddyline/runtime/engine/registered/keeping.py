@@ -151,6 +151,25 @@ class KeepingQuery(SelectQuery):
         self._version += 1
         return made
 
+    def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
+        """The rows that wait find no partner any more."""
+        made = []
+        for position, pending in self.pending.items():
+            window = self.lowered.windows[position]
+            if isinstance(window, Rows | PartitionedRows):
+                due = np.full(len(pending), now)
+            else:
+                due = pending.ts + window.micros if isinstance(window, Range) else np.full(len(pending), FOREVER)
+            if position in self.partners:
+                closed = self.partners[position].closed(pending, is_end=True)
+                due = np.minimum(due, np.maximum(closed, pending.ts))
+            left, alone = pending.remove(np.flatnonzero(due < FOREVER))
+            if self.keeping.kind != "semi" and len(left.ts):
+                made.append(self._alone(position, left, due[alone]))
+        self.results += sum(len(table) for table in made)
+        self._version += 1
+        return made
+
     def _early(self, position: int, pending: PendingRows, frontier: int, released: Released) -> tuple[Left, Ints]:
         """Rows that leave before the oldest ones: their partners were closed, or later rows of their partition pushed
         them out."""
@@ -266,13 +285,13 @@ class Partners:
         closed = self.closings.closed.get(self.source)
         return bool(self.links) and (rows > self.seen or (closed is not None and bool(closed.fresh)))
 
-    def closed(self, pending: PendingRows) -> Ints:
+    def closed(self, pending: PendingRows, is_end: bool = False) -> Ints:
         """When the partners of each row were closed, LONG_AGO where a key is null, which nothing equals; FOREVER: they
         are not, or it is
         known."""
         found = np.full(len(pending), FOREVER)
         closed = self.closings.closed.get(self.source)
-        first = 0 if closed is not None and closed.fresh else self.seen
+        first = 0 if is_end or (closed is not None and closed.fresh) else self.seen
         table = pending.payload(first)
         if table is None:
             return found

@@ -142,6 +142,10 @@ class RegisteredQuery(RegisteredBase):
         """Results that the end of an epoch makes: everything below the frontier has been accepted."""
         return []
 
+    def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
+        """Results that the end of the streams makes: it is `now`, and nothing comes any more."""
+        return []
+
     @property
     def punctuations_out(self) -> int:  # type: ignore[override]
         return 0 if self.propagation is None else self.propagation.out

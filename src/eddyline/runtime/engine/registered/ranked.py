@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import STRING, TIMESTAMP
 from eddyline.model.expressions.expression import columns_of
 from eddyline.model.query import OutputColumn
+from eddyline.model.window import FOREVER
 from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
 from eddyline.operators.aggregate.aggregation import merged_parts
@@ -147,6 +148,23 @@ class RankedQuery(LeavingQuery):
         self.seconds += perf_counter() - began
         return made
 
+    def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
+        began = perf_counter()
+        ranked = self.state.ranked
+        last = at_or_after(now, self.query.emit.period) if self.query.emit.period else now
+        last = last if self.stop is None else min(last, self.stop)
+        found: list[pa.Table | None] = []
+        if self.query.emit.kind == "close":
+            ranked.prune()
+            found = [ranked.closed(FOREVER, self.stop)]
+        elif self.query.emit.kind == "every" and last > self.start:
+            found = self._every(last, released)
+        made = [table for table in found if table is not None]
+        self.results += sum(len(table) for table in made)
+        self.state.moved()
+        self.seconds += perf_counter() - began
+        return made
+
     def _changes(self, now: int, released: Released) -> pa.Table | None:
         self.state.ranked.expire(self.limits(now, released))
         return self.state.ranked.changes(now)
@@ -233,7 +251,14 @@ class RankedAggregate(AggregateQuery):
 
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
         before = self.results
-        found = super().advance(frontier, closing, issues, released)
+        return self._ranked(super().advance(frontier, closing, issues, released), before, frontier - 1)
+
+    def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
+        before, period = self.results, self.query.emit.period
+        return self._ranked(super().end(now, issues, released), before, at_or_after(now, period) if period else now)
+
+    def _ranked(self, found: list[pa.Table], before: int, last: int) -> list[pa.Table]:
+        """The first groups, up to the instant `last`, of what the aggregate has given beside `before` results."""
         if self.parts:
             return found
         began = perf_counter()
@@ -243,7 +268,7 @@ class RankedAggregate(AggregateQuery):
             ]
         else:
             made = [table for given in found for table in self._changes(given)]
-            last = frontier - 1 if self.stop is None else min(frontier - 1, self.stop)
+            last = last if self.stop is None else min(last, self.stop)
             if last > self.start:
                 period = self.query.emit.period
                 self._release(self.state.ranked.forget(last // period * period if period else last))

@@ -17,7 +17,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.operators.join.group import JoinGroup
 from eddyline.runtime.engine.epoch import Outcome
-from eddyline.runtime.engine.unit import EpochEnd, Registered, Slice, Unit, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd, Registered, Slice, StreamsEnd, Unit, UnitFigures
 from eddyline.state.blocks import Blocks, Load
 from eddyline.state.renumbering import Renumbering
 
@@ -38,6 +38,9 @@ class UnitBase:
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         """Every row has been answered when it came."""
+
+    def end(self, end: StreamsEnd, outcome: Outcome) -> None:
+        """Nothing is open."""
 
     def in_portions(self, rows: int) -> bool:
         return False

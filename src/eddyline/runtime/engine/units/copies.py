@@ -26,7 +26,7 @@ from eddyline.operators.project import result_schema
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.registered.aggregate import AggregateQuery
 from eddyline.runtime.engine.registered.base import RegisteredBase
-from eddyline.runtime.engine.unit import EpochEnd
+from eddyline.runtime.engine.unit import EpochEnd, StreamsEnd
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.runtime.engine.units.joins import JoinKind, JoinUnit, partition_state, until
 from eddyline.state.blocks import Blocks
@@ -72,6 +72,16 @@ class CopyUnit(UnitBase):
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         made, registered = list(outcome.results[self.original]), self.registered
+        made = made if registered.stop is None else until(registered.stop, made)
+        registered.results += sum(len(table) for table in made)
+        outcome.results[registered.name].extend(made)
+
+    def end(self, end: StreamsEnd, outcome: Outcome) -> None:
+        original, registered = self.kind.pipeline.queries[self.original], self.registered
+        assert isinstance(original, AggregateQuery)
+        made = original.at_end
+        if registered.query.feeds is not None:
+            made = [*made, *original.beyond(self.kind.pipeline.issues, end.came)]
         made = made if registered.stop is None else until(registered.stop, made)
         registered.results += sum(len(table) for table in made)
         outcome.results[registered.name].extend(made)

@@ -43,7 +43,7 @@ from eddyline.runtime.engine.epoch import Outcome, punctuations_of
 from eddyline.runtime.engine.forgetting import drop_unwanted
 from eddyline.runtime.engine.registered.forms import registered_query
 from eddyline.runtime.engine.registered.query import RegisteredQuery, Registration
-from eddyline.runtime.engine.unit import EpochEnd, Slice, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd, Slice, StreamsEnd, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind
 from eddyline.runtime.engine.units.join_results import JoinResults
 from eddyline.state.blocks import Blocks, Load
@@ -110,6 +110,13 @@ class JoinUnit:
         for partition in self.partitions:
             partition.sweep()
         self._version += bool(self.partitions)
+
+    def end(self, end: StreamsEnd, outcome: Outcome) -> None:
+        for query in self.queries.values():
+            made = query.end(end.now, self.kind.pipeline.issues, end.came)
+            made = made if query.stop is None else until(query.stop, made)
+            outcome.results[query.name].extend(made)
+            self.kind.pipeline.handout.hold(sum(len(table) for table in made))
 
     def purge(self, now: int) -> None:
         self.group.purge(now)

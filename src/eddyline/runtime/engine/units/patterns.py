@@ -20,6 +20,7 @@ import pyarrow as pa
 from eddyline.model.patterns.constraint import EventBook as Key
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
+from eddyline.model.window import FOREVER
 from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.config import BookConfig
 from eddyline.operators.pattern.matcher import Made, PatternMatcher
@@ -28,7 +29,7 @@ from eddyline.plan.patterns.patterns import PatternPlan, explain_pattern, plan_p
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.newest import placed
 from eddyline.runtime.engine.registered.base import StoppedQuery
-from eddyline.runtime.engine.unit import EpochEnd, Slice, UnitFigures
+from eddyline.runtime.engine.unit import EpochEnd, Slice, StreamsEnd, UnitFigures
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
 from eddyline.state.blocks import Blocks, Load
 
@@ -134,6 +135,10 @@ class PatternUnit(UnitBase):
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
         for name, made in self.book.advance(end.frontier).items():
+            self._hold(name, made, outcome)
+
+    def end(self, end: StreamsEnd, outcome: Outcome) -> None:
+        for name, made in self.book.advance(FOREVER).items():
             self._hold(name, made, outcome)
 
     def _hand_out(self, outcome: Outcome) -> None:
