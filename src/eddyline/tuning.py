@@ -167,7 +167,7 @@ class ZoneTuning:
     least_rows: int = 16
     #: From this number of rows of a probe by hash on, a sample of them is compared with zones before all are. A bound of
     #: work: the sample costs as much as 1,024 rows, which is no more than the probe itself.
-    look: int = 1024
+    sample: int = 1024
     #: Places of heralds that a store keeps while no join reads its zones. A bound of memory: 32 kB.
     most_heralds: int = 4096
 
@@ -308,14 +308,14 @@ class InputTuning:
     #: Seconds between two listings of new files, and after which a broken file that no longer changes is given up. Bounds
     #: of the time until a file is read.
     poll_seconds: float = 0.2
-    settle_seconds: float = 2.0
+    give_up_seconds: float = 2.0
     #: Clocks of file systems are coarse: only after this number of seconds does an unchanged time prove that nothing
     #: has come. Not every file system keeps the times of folders: each is listed again after the other number.
-    settled_seconds: float = 3.0
+    certain_seconds: float = 3.0
     again_seconds: float = 60.0
-    #: After a listing that took longer than `long_look` seconds follows a pause of `pause` times its length, at most
+    #: After a listing that took longer than `long_listing` seconds follows a pause of `pause` times its length, at most
     #: `longest_pause` seconds: listings take at most about 2 % of the time.
-    long_look: float = 0.002
+    long_listing: float = 0.002
     pause: float = 50.0
     longest_pause: float = 5.0
     #: Seconds between two checks of files that were read. A check reads the times of at most 1,000 files, which takes a

@@ -19,7 +19,7 @@ def make(folder, *names):
 
 
 def look(finder):
-    return [file.name for file in finder.look()]
+    return [file.name for file in finder.new_files()]
 
 
 def test_each_file_comes_once_also_one_inside_the_order_of_names(tmp_path):
@@ -54,13 +54,13 @@ def test_a_folder_that_becomes_a_file(tmp_path):
 
 def test_where_nothing_changes_a_look_is_one_stat_per_folder(tmp_path, monkeypatch):
     make(tmp_path, *(f"{folder}/{number}.csv" for folder in "abc" for number in range(50)))
-    finder = Finder(str(tmp_path), tuning=InputTuning(longest_pause=0.0, settled_seconds=0.0))
-    assert len(finder.look()) == 150
+    finder = Finder(str(tmp_path), tuning=InputTuning(longest_pause=0.0, certain_seconds=0.0))
+    assert len(finder.new_files()) == 150
     calls = {"stat": 0, "list": 0}
     stat, listdir = os.stat, os.listdir
     monkeypatch.setattr(os, "stat", lambda *a, **k: calls.__setitem__("stat", calls["stat"] + 1) or stat(*a, **k))
     monkeypatch.setattr(os, "listdir", lambda *a: calls.__setitem__("list", calls["list"] + 1) or listdir(*a))
-    assert finder.look() == []
+    assert finder.new_files() == []
     assert calls["list"] == 0 and calls["stat"] <= 5  # four folders, and whether the path is one
 
 

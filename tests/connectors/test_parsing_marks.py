@@ -40,15 +40,15 @@ def test_marks_of_a_process_that_died_are_taken_over_and_those_of_a_living_one_a
     assert (a.suspects(), b.suspects(), first.of("/data/c").suspects()) == ([(10, 5)], [(0, 2)], [])
     # They are this process's now.
     assert len(list(tmp_path.iterdir())) == 1 and Marks(str(tmp_path)).of("/data/a").suspects() == []
-    a.settle(8, 12, [])
-    b.settle(0, 2, [(1, 1)])
+    a.parsed_apart(8, 12, [])
+    b.parsed_apart(0, 2, [(1, 1)])
     assert (a.suspects(), b.suspects()) == ([(12, 3)], [(1, 1)])
     first.close()
     # What kills stays in the folder; what does not is forgotten with the file.
     last = Marks(str(tmp_path))
     assert (last.of("/data/a").suspects(), last.of("/data/b").suspects()) == ([(12, 3)], [(1, 1)])
-    last.of("/data/a").settle(0, 100, [])
-    last.of("/data/b").settle(0, 100, [])
+    last.of("/data/a").parsed_apart(0, 100, [])
+    last.of("/data/b").parsed_apart(0, 100, [])
     last.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -59,8 +59,8 @@ def test_a_process_that_lives_long_finds_the_marks_of_one_that_dies(tmp_path: Pa
         dead(tmp_path)
         assert marks.of("/data/a").suspects() == []
         assert shared_marks(str(tmp_path)) is marks and marks.of("/data/a").suspects() == [(10, 5)]
-    marks.of("/data/a").settle(0, 100, [])
-    marks.of("/data/b").settle(0, 100, [])
+    marks.of("/data/a").parsed_apart(0, 100, [])
+    marks.of("/data/b").parsed_apart(0, 100, [])
     marks.close()
 
 

@@ -29,7 +29,7 @@ STATES = [
     "driver.SparkDriver._started",
     "roster.ShardedRoster.begin",
     "refreshing.ShardedRefreshing.refresh",
-    "idle.IdleWatch.look",
+    "idle.IdleWatch.note_silent",
     "driver.SparkDriver._rest",
     "reporter.Reporter.beat",
     "conducting.Batches.parcels",

@@ -33,8 +33,8 @@ from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.job import roster
 from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.sharded.job.progress import StreamProgress
+from eddyline.runtime.sharded.job.reconciling import reconciled
 from eddyline.runtime.sharded.job.saying import say
-from eddyline.runtime.sharded.job.settle import settled
 from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
 from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.phases import Phases
@@ -56,7 +56,7 @@ class Driver:
     """What a driver process has in memory."""
 
     def __init__(self, job: Job, checkpoint: str, shards: int, sink_of: Callable[[str], MemorySink]) -> None:
-        layout = settled(
+        layout = reconciled(
             checkpoint,
             job.streams,
             job.queries,
@@ -157,7 +157,7 @@ class Simulated:
     def settle(self, most: int = 6, crashes: float = 0.0) -> None:
         """Batches without rows, as control records ask for them."""
         for _ in range(most):
-            self.driver.roster.look()
+            self.driver.roster.request_batch()
             if next_control(self.checkpoint) == self.heard:
                 return
             self.run(crashes=crashes)

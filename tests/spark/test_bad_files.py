@@ -103,12 +103,12 @@ def test_a_file_that_grows_is_warned_of_once_in_the_driver(tmp_path: Path, caplo
     watchful = InputTuning(watch_seconds=0.0)
     write_files(tmp_path / "a", ["1.parquet"], 10)
     log = log_of(tmp_path, watchful)
-    log.look()
+    log.append_new()
     with open(tmp_path / "a" / "1.parquet", "ab") as file:
         file.write(b"more")
     again = log_of(tmp_path, watchful)  # also after a restart
     for _ in range(3):
-        again.look()
+        again.append_new()
     with caplog.at_level(logging.WARNING):
         take_warnings(str(tmp_path / "ck"))
         take_warnings(str(tmp_path / "ck"))
@@ -118,19 +118,19 @@ def test_a_file_that_grows_is_warned_of_once_in_the_driver(tmp_path: Path, caplo
 
 def test_the_log_keeps_ranges_of_what_no_batch_reads_again(tmp_path: Path) -> None:
     # On a busy machine a look may take so long that the next ones rest.
-    hasty = InputTuning(log_bytes=2_000, long_look=float("inf"))
+    hasty = InputTuning(log_bytes=2_000, long_listing=float("inf"))
     (tmp_path / "a").mkdir()
     log = log_of(tmp_path, hasty)
     for number in range(300):
         (tmp_path / "a" / f"{number:04d}.parquet").write_bytes(b"")
-        log.look()
+        log.append_new()
         log.forget(log.total - 1)
     assert log.total == 300 and len(log.names()) == 1
     again = log_of(tmp_path, hasty)
-    again.look()
+    again.append_new()
     assert again.total == 300
     (tmp_path / "a" / "0042b.parquet").write_bytes(b"")
-    again.look()
+    again.append_new()
     assert again.names()[-1] == "0042b.parquet" and log_of(tmp_path).total == 301
 
 

@@ -131,7 +131,7 @@ def test_a_look_that_finds_nothing_new_writes_no_record(tmp_path: Path) -> None:
             """How many records a look writes."""
             before = next_control(folder)
             refreshing.reading.begin([refreshing.tables["rates"].table], resumed=True)
-            job.driver.roster.look()
+            job.driver.roster.request_batch()
             return next_control(folder) - before
 
         job.run({"s": orders(*range(10))})
@@ -164,7 +164,7 @@ def test_versions_that_come_faster_than_batches_are_all_there(tmp_path: Path) ->
                 # Before the batch that reads the records, the one at hand ends.
                 write(tmp_path, 10 * number + more)
                 refreshing.reading.begin([refreshing.tables["rates"].table], resumed=True)
-                job.driver.roster.look()
+                job.driver.roster.request_batch()
                 if more == 5:
                     refreshing.after_batch(job.driver.progress.notes)
             job.settle()

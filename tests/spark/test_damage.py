@@ -23,7 +23,7 @@ from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record
 from eddyline.runtime.sharded.ingest.control import write_control
 from eddyline.runtime.sharded.job import standing
-from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.state.sealed import sealed
 from tests.spark.material import write_files
 

@@ -106,14 +106,14 @@ def test_silence_is_told_once_and_ends_with_a_row(tmp_path: Path) -> None:
     watch = IdleWatch([stream("a", 0), quiet], str(tmp_path), clock)
     records = tmp_path / "eddyline" / "control"
     clock.advance(1)
-    watch.look()
+    watch.note_silent()
     assert not records.exists()
     for _ in range(2):
         clock.advance(2)
-        watch.look()
+        watch.note_silent()
     assert [json.loads(read_control(str(tmp_path), n)) for n in range(next_control(str(tmp_path)))] == [{"idle": ["b"]}]
     watch.saw_rows(["b"])
     for _ in range(2):
         clock.advance(1)
-        watch.look()
+        watch.note_silent()
     assert next_control(str(tmp_path)) == 2

@@ -16,7 +16,7 @@ from eddyline import Session
 from eddyline.connectors.results.sinks import MemorySink
 from eddyline.errors import BindingProblem
 from eddyline.language import bind_script
-from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.runtime.spark.job.figures import make_layout

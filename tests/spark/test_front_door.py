@@ -12,7 +12,7 @@ import pytest
 from eddyline import Session
 from eddyline.errors import BindingProblem, SettingProblem, SourceProblem, Unsupported, UserError
 from eddyline.runtime.figures.report import Report
-from eddyline.runtime.sharded.job.standing import spark_state
+from eddyline.runtime.sharded.job.checkpoint_progress import spark_state
 from eddyline.runtime.spark.job import guest
 from tests.spark.material import write_files
 

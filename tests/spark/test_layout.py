@@ -15,7 +15,7 @@ from eddyline.language.text.long_lists import LONG
 from eddyline.runtime.sharded.ingest.control import forget_control, next_control, read_control, write_control
 from eddyline.runtime.sharded.job.document import from_document, kinds_of, to_document
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, _open
-from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.job.reconciling import reconciled
 from eddyline.runtime.sharded.job.static_table import kept
 
 SCRIPT = """
@@ -36,7 +36,7 @@ CREATE QUERY every AS SELECT k, MAX(ts) AS last FROM b [RANGE 1 HOUR] WHERE ts >
 def layout(tmp_path: Path) -> JobLayout:
     (tmp_path / "t.csv").write_text("k,name\n1,one\n2,two\n")
     job = bind_script(SCRIPT.replace("{folder}", str(tmp_path)))
-    return settled(
+    return reconciled(
         str(tmp_path / "ck"),
         job.streams,
         job.queries,
@@ -48,7 +48,7 @@ def layout(tmp_path: Path) -> JobLayout:
 
 def settle(layout: JobLayout) -> JobLayout:
     tables = [found.table for found in layout.tables]
-    return settled(
+    return reconciled(
         layout.checkpoint,
         layout.streams,
         layout.queries,
@@ -70,7 +70,7 @@ def test_a_deep_condition_is_a_long_list(tmp_path: Path) -> None:
     job = bind_script(
         f"CREATE STREAM b (k BIGINT, v DOUBLE, ts TIMESTAMP) WITH (time='ts'); CREATE QUERY q AS SELECT k FROM b WHERE {terms};"
     )
-    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, 2)
+    made = reconciled(str(tmp_path), job.streams, job.queries, (), job.settings, 2)
     assert PackedLayout.of(made).open() == made
 
 
@@ -84,7 +84,7 @@ def test_long_lists_of_every_form_come_back(tmp_path: Path) -> None:
         "CREATE STREAM b (k BIGINT, v DOUBLE, m DECIMAL(9, 2), s STRING, ts TIMESTAMP) WITH (time='ts');"
         + "\n".join(queries)
     )
-    made = settled(str(tmp_path), job.streams, job.queries, (), job.settings, 2)
+    made = reconciled(str(tmp_path), job.streams, job.queries, (), job.settings, 2)
     again = PackedLayout.of(made).open()
     assert again == made
     assert sum("Literals" in repr(query) for query in again.queries) == len(forms)

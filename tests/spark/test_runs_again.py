@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
-from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from tests.spark.material import write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

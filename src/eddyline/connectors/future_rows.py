@@ -66,7 +66,7 @@ class FutureWatch:
         self._warned: set[str] = set()
         self._warned_early: set[str] = set()
 
-    def look_back(self, stream: Stream) -> None:
+    def warn_of_early(self, stream: Stream) -> None:
         """An integer in a row of the stream was read as an instant before 1971."""
         if stream.name in self._warned_early:
             return
@@ -77,7 +77,7 @@ class FutureWatch:
             stream.name,
         )
 
-    def look(self, stream: Stream, newest: int, instant: int) -> None:
+    def warn_of_future(self, stream: Stream, newest: int, instant: int) -> None:
         """`newest` is the newest event time of a stream, `instant` is now."""
         horizon = newest - stream.lateness
         if stream.most_ahead is not None or horizon <= instant + _DAY or stream.name in self._warned:

@@ -20,7 +20,7 @@ from eddyline.cli.progress import instant_text
 from eddyline.errors import UserError
 from eddyline.runtime.embedded.checkpoint import embedded_state
 from eddyline.runtime.recovery.checkpoint_state import CheckpointState, ShardState
-from eddyline.runtime.sharded.job.standing import spark_state
+from eddyline.runtime.sharded.job.checkpoint_progress import spark_state
 
 #: Letters of a cell; a longer list of queries is shown as their number.
 _NAMES = 60

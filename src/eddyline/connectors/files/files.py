@@ -251,7 +251,7 @@ class FileSource:
         self._next_look = float("-inf")
         self._look()
         self._row, self._begun = 0, None
-        self._watch.look(self._taken.newest, now=True)
+        self._watch.warn_of_changes(self._taken.newest, now=True)
         if position["file"] is not None:
             self._row = int(position["row"])
             self._begin_with(position["file"])
@@ -289,7 +289,7 @@ class FileSource:
             return
         self._next_look = now + self._tuning.poll_seconds
         known = {f.name for f in self._waiting}
-        fresh = [f for f in self._finder.look() if f.name not in known and f.name not in self._taken]
+        fresh = [f for f in self._finder.new_files() if f.name not in known and f.name not in self._taken]
         begun = self._waiting[:1] if self._blocks is not None or self._row else []
         self._waiting = begun + sorted(self._waiting[len(begun) :] + fresh, key=lambda f: f.name)
 
@@ -299,7 +299,7 @@ class FileSource:
             if not self._waiting:
                 if not self.bounded:
                     self._look()
-                    self._watch.look(self._taken.newest)
+                    self._watch.warn_of_changes(self._taken.newest)
                 if not self._waiting:
                     return None
             file = self._waiting[0]
@@ -365,7 +365,7 @@ class FileSource:
 def _is_young(file: DataFile, tuning: InputTuning) -> bool:
     """Whether a file changed a moment ago: where it is broken from its start it may still be in the writing."""
     try:
-        return abs(time.time() - os.stat(file.path).st_mtime) < tuning.settle_seconds
+        return abs(time.time() - os.stat(file.path).st_mtime) < tuning.give_up_seconds
     except OSError:
         return False
 

@@ -1,11 +1,11 @@
 """New files of a path, found without listing the old ones again.
 
-Answer   `Finder.look` gives the files that were not there before, in name order. Where nothing has changed it costs one
+Answer   `Finder.new_files` gives the files that were not there before, in name order. Where nothing has changed it costs one
          `stat` per folder: a folder is listed again only when its modification time has changed, for some seconds after
          that, and once a minute.
 State    Per folder its modification time and the names in it.
 Limits   A link to a folder that contains the link, or that was passed on the way to it, is not followed. An entry that
-         is no folder counts as a file, whatever it is: reading decides. A look that took long is followed by a pause of
+         is no folder counts as a file, whatever it is: reading decides. A listing that took long is followed by a pause of
          fifty times its duration, at most five seconds.
 """
 
@@ -42,7 +42,7 @@ class _Folder:
         if changed != self.changed:
             self.changed, self.seen = changed, now
             return False
-        return self.listed - self.seen >= tuning.settled_seconds and now - self.listed < tuning.again_seconds
+        return self.listed - self.seen >= tuning.certain_seconds and now - self.listed < tuning.again_seconds
 
 
 class Finder:
@@ -62,7 +62,7 @@ class Finder:
         # A path that is a file has no folders, and its one file no other place.
         return os.path.join(self._base, name) if self._folders else self._path
 
-    def look(self) -> list[DataFile]:
+    def new_files(self) -> list[DataFile]:
         """The files that were not there at the last call; one that went and came again counts as new."""
         now, began = self._clock.now(), time.thread_time()
         if now < self._next:
@@ -70,7 +70,7 @@ class Finder:
         fresh = sorted(self._fresh(now), key=lambda file: file.name)
         took = time.thread_time() - began
         tuning = self._tuning
-        self._next = now + min(took * tuning.pause, tuning.longest_pause) if took > tuning.long_look else now
+        self._next = now + min(took * tuning.pause, tuning.longest_pause) if took > tuning.long_listing else now
         return fresh
 
     def _fresh(self, now: float) -> Iterator[DataFile]:
@@ -127,7 +127,7 @@ class Finder:
 
 def list_files(path: str) -> list[DataFile]:
     """The files of a path in name order."""
-    return Finder(path).look()
+    return Finder(path).new_files()
 
 
 def check_path(path: str, what: str, *, follow: bool = False) -> None:

@@ -1,6 +1,6 @@
 """Files that change after they were read: noticed, never read again.
 
-Answer   `FileWatch.look` compares size and time of the newest files that were read with what they were then, and logs
+Answer   `FileWatch.warn_of_changes` compares size and time of the newest files that were read with what they were then, and logs
          one warning for all that have changed since the last comparison.
 Limits   A file that has gone has not changed. Only the newest files are watched, now and then, so that the cost does
          not grow with the number of files.
@@ -36,7 +36,7 @@ class FileWatch:
         self._seconds = seconds
         self._next = float("-inf")
 
-    def look(self, files: MutableSequence[SeenFile], *, now: bool = False) -> None:
+    def warn_of_changes(self, files: MutableSequence[SeenFile], *, now: bool = False) -> None:
         """Warn of files that have changed, once each; where it is not time yet, nothing is done."""
         if not now and self._clock.now() < self._next:
             return

@@ -55,7 +55,7 @@ class Reading:
         #: An integer became an instant before 1971, and the stream does not say its unit.
         self.early = False
 
-    def look(self, instants: pa.ChunkedArray) -> None:
+    def check(self, instants: pa.ChunkedArray) -> None:
         """Instants that were integers."""
         if self.unit is None and not self.early and len(instants) > instants.null_count:
             self.early = bool(pc.min(instants.cast(pa.int64())).as_py() < _1971)
@@ -305,7 +305,7 @@ def _to_timestamp(values: pa.ChunkedArray, kind: DataType, reading: Reading) -> 
     if pa.types.is_integer(source):
         whole, fits = _to_integer(values, BIGINT)
         made, also = _to_timestamp(whole.cast(pa.timestamp(reading.unit or "us")), kind, reading)
-        reading.look(made)
+        reading.check(made)
         return made, also if fits is None else fits if also is None else pc.and_(fits, also)
     if pa.types.is_timestamp(source):
         naive = values.cast(pa.timestamp(source.unit))  # a zone is only a way to show the instant: this is its UTC face

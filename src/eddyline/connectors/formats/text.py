@@ -184,7 +184,7 @@ def _parts_apart(file: DataFile, schema: Schema, stretch: _Stretch, marks: FileM
     at, lines = stretch.at, stretch.lines
     made, fatal, deaths = in_child(partial(_parse_range, stretch.parser.recipe, lines, schema), len(lines))
     # Lines that pass one by one can still end the process together, so the whole stretch stays suspect.
-    marks.settle(at, at + len(lines), [(at, len(lines))] if deaths else [])
+    marks.parsed_apart(at, at + len(lines), [(at, len(lines))] if deaths else [])
     parts = [part for _, _, parts in made for part in parts]
     for record, name in fatal.items():
         log.warning(

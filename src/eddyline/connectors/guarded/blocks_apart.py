@@ -44,7 +44,7 @@ def blocks_apart(
                 yield block
                 row = block.first + block.count
         if fatal:
-            marks.settle(0, end, [(row, 1)])
+            marks.parsed_apart(0, end, [(row, 1)])
             (name,) = fatal.values()
             log.warning(
                 "%s ends every process that reads it from row %d on (%s): the rest is a dead letter",
@@ -57,7 +57,7 @@ def blocks_apart(
             return False
         if row < wanted or (made and made[-1][2] and made[-1][2][-1].last):
             break
-    marks.settle(0, end, [])
+    marks.parsed_apart(0, end, [])
     return row >= end
 
 

@@ -45,12 +45,12 @@ class Marks:
         self._file: int | None = None
         self._free: deque[int] = deque()
         self._suspects: dict[bytes, list[Range]] = {}
-        self.look()
+        self.take_over_dead()
 
     def _new_path(self) -> str:
         return os.path.join(self._folder, f"{self._process}-{os.urandom(4).hex()}")
 
-    def look(self) -> None:
+    def take_over_dead(self) -> None:
         """Take over the marks of processes that have died."""
         with self._lock, contextlib.suppress(OSError):
             found = [name for name in os.listdir(self._folder) if name != os.path.basename(self._path)]
@@ -131,7 +131,7 @@ class Marks:
     def suspects(self, name: bytes) -> list[Range]:
         return self._suspects.get(name, []) if self._suspects else []
 
-    def settle(self, name: bytes, first: int, end: int, still: Iterable[Range]) -> None:
+    def parsed_apart(self, name: bytes, first: int, end: int, still: Iterable[Range]) -> None:
         """Records from one number to another have been parsed in a child; these of them stay suspect."""
         with self._lock:
             left = [
@@ -166,7 +166,7 @@ def shared_marks(folder: str) -> Marks:
         _SHARED.clear()
         found = _SHARED[folder, os.getpid()] = Marks(folder)
     else:
-        found.look()
+        found.take_over_dead()
     return found
 
 
@@ -182,9 +182,9 @@ class FileMarks:
     def suspects(self) -> list[Range]:
         return [] if self._marks is None else self._marks.suspects(self._name)
 
-    def settle(self, first: int, end: int, still: Iterable[Range]) -> None:
+    def parsed_apart(self, first: int, end: int, still: Iterable[Range]) -> None:
         if self._marks is not None:
-            self._marks.settle(self._name, first, end, still)
+            self._marks.parsed_apart(self._name, first, end, still)
 
 
 UNMARKED = FileMarks()

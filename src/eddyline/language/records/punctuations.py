@@ -103,8 +103,8 @@ def bind_punctuation(statement: CreatePunctuation, catalog: Catalog) -> DerivedP
             hint="no stream waits for itself: derive punctuations in one direction",
         )
     columns, source_columns = tuple(c.name for c in mine), tuple(c.name for c in given)
-    moment = None if at is None or at.name == source.time else at.name
-    return DerivedPunctuation(statement.name, stream.name, columns, source.name, source_columns, moment)
+    time_column = None if at is None or at.name == source.time else at.name
+    return DerivedPunctuation(statement.name, stream.name, columns, source.name, source_columns, time_column)
 
 
 def _reaches(catalog: Catalog, first: str, second: str) -> bool:

@@ -212,17 +212,17 @@ def exact_decimal(literal: Literal, target: DataType) -> Literal | None:
     return Literal(scaled, target) if scaled == value else None
 
 
-def micros_of(moment: str | datetime) -> int:
+def micros_of(instant: str | datetime) -> int:
     """An instant as text, or as a datetime, whose zone is taken into account: microseconds.
 
     >>> from datetime import timedelta, timezone
     >>> micros_of(datetime(1970, 1, 1, 2, 0, 1, tzinfo=timezone(timedelta(hours=2))))
     1000000
     """
-    if isinstance(moment, datetime):
-        plain = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-        moment = plain.isoformat(" ")
-    found = read_text(moment, TIMESTAMP)
+    if isinstance(instant, datetime):
+        plain = instant if instant.tzinfo is None else instant.astimezone(UTC).replace(tzinfo=None)
+        instant = plain.isoformat(" ")
+    found = read_text(instant, TIMESTAMP)
     assert isinstance(found, int)
     return found
 
@@ -236,5 +236,5 @@ def _micros(text: str) -> int:
         raise ValueError(text)
     year, month, day, hour, minute, second = (int(found[i] or 0) for i in range(1, 7))
     fraction = int(((found[7] or "") + "000000")[:6])
-    moment = datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)
-    return (moment.days * 86_400 + moment.seconds) * 1_000_000 + fraction
+    since = datetime(year, month, day, hour, minute, second) - datetime(1970, 1, 1)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + fraction

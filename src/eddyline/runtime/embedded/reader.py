@@ -105,10 +105,10 @@ class StreamReader:
                 if size < left:
                     self._again.appendleft((left - size, limit))
             if chunk.early:
-                self._watch.look_back(self.stream)
+                self._watch.warn_of_early(self.stream)
             self._keep(chunk if limit is None else within(chunk, self.stream, limit), before, size, limit)
             if len(chunk.rows):
-                self._watch.look(self.stream, self._newest, instant)
+                self._watch.warn_of_future(self.stream, self._newest, instant)
         return came
 
     def _keep(self, chunk: Chunk, before: dict[str, Any], size: int, limit: int | None) -> None:

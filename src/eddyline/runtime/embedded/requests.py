@@ -23,7 +23,7 @@ from eddyline.model.template import Request
 from eddyline.runtime.control.request_answers import AnswerFolder, request_timeout
 from eddyline.runtime.driving.job_requests import JobRequests, WaitingRequests, as_refusal
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.requests import answers, hold, is_ahead, release
+from eddyline.runtime.engine.requests import answers, hold, is_later, release
 
 if TYPE_CHECKING:
     from eddyline.runtime.embedded.driver import EmbeddedDriver
@@ -60,7 +60,7 @@ class EmbeddedRequests(JobRequests[WaitingRequests]):
                     release(self.pipeline, token)
 
     def end(self) -> None:
-        """The run ends: no instant ahead will come."""
+        """The run ends: no later instant will come."""
         for token, one in self.waiting.items():
             release(self.pipeline, token)
             try:
@@ -81,7 +81,7 @@ def answered(
     has_waiting: Callable[[], bool],
     clock: Clock,
 ) -> list[pa.Table]:
-    """The answers to requests of the session; one for an instant ahead waits where a thread runs the job.
+    """The answers to requests of the session; one for a later instant waits where a thread runs the job.
 
     Args:
         in_background: a thread runs the job.
@@ -95,7 +95,7 @@ def answered(
     with driver.changing():
         hold(driver.pipeline, token, requests)
     try:
-        while has_waiting() or _is_ahead(driver, requests):
+        while has_waiting() or _is_later(driver, requests):
             driver.raise_failure()
             if limit is not None and clock.now() > limit:
                 raise request_timeout(timeout)
@@ -115,11 +115,11 @@ def answer_statements(pipeline: Pipeline, requests: Sequence[Request], out: str 
     return found
 
 
-def _is_ahead(driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:
+def _is_later(driver: EmbeddedDriver, requests: Sequence[Request]) -> bool:
     """Whether the frontier has to pass an instant first."""
     with driver.lock:
         return _must_wait(driver.pipeline, requests)
 
 
 def _must_wait(pipeline: Pipeline, requests: Sequence[Request]) -> bool:
-    return any(is_ahead(pipeline, request) for request in requests)
+    return any(is_later(pipeline, request) for request in requests)

@@ -286,7 +286,7 @@ class EmbeddedRunner:
         self._thread.start()
 
     def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
-        """Answer requests after everything that was pushed; one for an instant ahead waits where a thread runs the
+        """Answer requests after everything that was pushed; one for a later instant waits where a thread runs the
         job."""
         self._raise_failure()
         self._refuse_inside("requests are answered between two epochs")

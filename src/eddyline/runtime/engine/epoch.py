@@ -76,7 +76,7 @@ class Outcome:
     frontiers: dict[str, int | None] = field(default_factory=dict)
     #: Of requests to a shard: per token what became of them, and per token and template the parts of
     #: the answers.
-    asked: dict[str, Any] = field(default_factory=dict)
+    request_outcomes: dict[str, Any] = field(default_factory=dict)
     answers: dict[str, pa.Table] = field(default_factory=dict)
     #: Rows that wait for the frontier.
     waiting: int = 0

@@ -1,6 +1,6 @@
 """Single requests, answered from a pipeline between two epochs.
 
-Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_ahead` is true of an
+Answer   `answers(pipeline, requests)` gives one table per request: its columns and `_ts`. `is_later` is true of an
          instant that has to wait;
          between `hold` and `release` the rows that it will need are kept. Pipelines that each have
          some of the rows give `answer_parts`, and `merged_answers` makes the same tables of them.
@@ -25,7 +25,7 @@ from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.units.templates import TemplateKind, TemplateUnit
 
 
-def is_ahead(pipeline: Pipeline, request: Request) -> bool:
+def is_later(pipeline: Pipeline, request: Request) -> bool:
     """Whether the frontier has not passed the instant of a request."""
     unit = _unit(pipeline, request.template)
     # A template that has been dropped gets no more rows.
@@ -50,9 +50,9 @@ def templates(pipeline: Pipeline) -> list[Template]:
 
 
 def hold(pipeline: Pipeline, token: str, requests: Sequence[Request]) -> None:
-    """Keep the rows that requests for instants ahead will need, until `release`."""
+    """Keep the rows that requests for later instants will need, until `release`."""
     for request in requests:
-        if is_ahead(pipeline, request):
+        if is_later(pipeline, request):
             _unit(pipeline, request.template).wait(token, request.as_of)
 
 
@@ -88,8 +88,8 @@ def _of_template(unit: TemplateUnit, requests: list[Request]) -> list[pa.Table]:
 
 def _of_one(unit: TemplateUnit, request: Request) -> pa.Table:
     instant = _instants(unit, [request])[0]
-    asked = of_requests(unit.template, [request], [instant], unit.registered.tuning.most_probes)
-    columns = unit.columns(asked, request.columns)
+    probes = of_requests(unit.template, [request], [instant], unit.registered.tuning.most_probes)
+    columns = unit.columns(probes, request.columns)
     return _table(unit, request, columns, len(columns[0]), instant)
 
 
@@ -128,9 +128,9 @@ def answer_parts(pipeline: Pipeline, requests: Sequence[Request]) -> tuple[list[
         found = _instants(unit, mine)
         for number, instant in zip(numbers, found, strict=True):
             instants[number] = instant
-        asked = of_requests(unit.template, mine, found, unit.registered.tuning.most_probes)
-        here = unit.asked_here(asked)
-        part = unit.parts(asked.some(here))
+        probes = of_requests(unit.template, mine, found, unit.registered.tuning.most_probes)
+        here = unit.answered_here(probes)
+        part = unit.parts(probes.some(here))
         if part.num_rows:
             parts[name] = part.set_column(0, REQUEST, pa.array(here[np.asarray(part.column(REQUEST))]))
     return instants, parts

@@ -117,7 +117,7 @@ class Runner(Protocol):
     def stop(self) -> None: ...
 
     def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
-        """One table per request to a template; a request for an instant ahead waits where the job runs in the
+        """One table per request to a template; a request for a later instant waits where the job runs in the
         background."""
 
     def ask_to_stop(self) -> None:

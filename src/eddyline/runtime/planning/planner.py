@@ -65,7 +65,7 @@ class PlannerWatch:
     seen: GroupStatistics | None = None
     searched: GroupStatistics | None = None
     #: How many samples were taken.
-    looks: int = 0
+    samples: int = 0
     #: The number of the sample before which the group is not moved again.
     quiet_until: int = 0
     #: The migration that the last search found.
@@ -208,7 +208,7 @@ class Planner:
         group of this planner makes, too."""
         watch = self.watches[signature]
         watch.seen = seen
-        watch.looks += 1
+        watch.samples += 1
         migration = self._better(watch)
         if migration is not None:
             self._move(watch, migration)
@@ -222,7 +222,7 @@ class Planner:
                 "frontier": watch.frontier,
                 "released": watch.released,
                 "ends": list(watch.ends.items()),
-                "looks": watch.looks,
+                "looks": watch.samples,
                 "seen": None if watch.seen is None else watch.seen.to_document(),
             }
             for signature, watch in self.watches.items()
@@ -233,7 +233,7 @@ class Planner:
         for signature, saved in marks.items():
             if signature in self.watches and self.watches[signature].follows:
                 watch = self.watches[signature]
-                watch.frontier, watch.released, watch.looks = saved["frontier"], saved["released"], saved["looks"]
+                watch.frontier, watch.released, watch.samples = saved["frontier"], saved["released"], saved["looks"]
                 watch.ends = dict(saved["ends"])
                 watch.seen = None if saved["seen"] is None else GroupStatistics.from_document(saved["seen"])
 
@@ -268,7 +268,7 @@ class Planner:
 
     def _move(self, watch: PlannerWatch, migration: Migration) -> None:
         self.pipeline.replant(watch.group, migration.tree, migration.orders)
-        watch.quiet_until, watch.wanted, watch.now = watch.looks + self.tuning.cool, None, None
+        watch.quiet_until, watch.wanted, watch.now = watch.samples + self.tuning.cool, None, None
 
     def _better(self, watch: PlannerWatch) -> Migration | None:
         """The migration that the last two samples find better, or the last one if a budget is exceeded."""
@@ -276,10 +276,10 @@ class Planner:
         due = (
             watch.searched is None
             or watch.wanted is not None
-            or watch.looks % self.tuning.calm == 0
+            or watch.samples % self.tuning.calm == 0
             or differs(watch.seen, watch.searched, self.tuning.change)
         )
-        if watch.looks < 2 or watch.looks < watch.quiet_until or not due:
+        if watch.samples < 2 or watch.samples < watch.quiet_until or not due:
             return None
         running = self.running(watch.lowered.signature)
         watch.searched = watch.seen
@@ -331,7 +331,7 @@ class Planner:
         }
         new_statistics = GroupStatistics((frontier - watch.frontier) / 1e6, tuple(references), edges)
         watch.seen = new_statistics.after(watch.seen, self.tuning.keep)
-        watch.looks += 1
+        watch.samples += 1
         watch.frontier, watch.released = frontier, released
         watch.ends = {p: bases[p].end for p in moving}
         return True

@@ -113,7 +113,7 @@ class Phases:
             ),
             "statistics": engine.statistics(),
             "seen": engine.observed(),
-            "asked": outcome.asked,
+            "asked": outcome.request_outcomes,
         }
         yield note(shard, facts)
         for (stream, maker), rows in outcome.handed.items():

@@ -22,7 +22,7 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests
 from eddyline.runtime.engine.epoch import punctuations_of
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.sharded.job.standing import committed_batch
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.runner import SparkRunner

@@ -48,11 +48,11 @@ from eddyline.runtime.front.own_functions import codes
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
 from eddyline.runtime.reporting.reporter import Reporter
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
 from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.job.saying import say, say_now
 from eddyline.runtime.sharded.job.shipped import Shipped
-from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema

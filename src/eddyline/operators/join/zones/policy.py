@@ -112,11 +112,11 @@ class ZoneSkipping(JoinPolicy):
         if not walks and self.is_open and not step.worth.is_on and step.is_keyed and not self._may_miss(probe, one):
             step.worth.note(1.0, 0.0)
             return None
-        if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > self.tuning.look:
+        if not walks and self.is_open and not step.worth.is_on and len(probe.rows) > self.tuning.sample:
             # A probe by hash is cheap: the zones of some of its rows show whether whole stretches of rows find nothing.
-            some = probe.part(0, self.tuning.look)
+            some = probe.part(0, self.tuning.sample)
             self._weigh(
-                node, some, step, self._grid(node, some, step, one, walks), walks, self.tuning.look / len(probe.rows)
+                node, some, step, self._grid(node, some, step, one, walks), walks, self.tuning.sample / len(probe.rows)
             )
             if not step.worth.is_on:
                 return None
@@ -184,8 +184,8 @@ class ZoneSkipping(JoinPolicy):
         keys = one.store.column(probe.step.index or one.order)
         if len(probe.step.probe_keys) != 1 or not len(keys):
             return False
-        some = keys[:: len(keys) // self.tuning.look + 1]
-        probing = probe.hashes[: self.tuning.look]
+        some = keys[:: len(keys) // self.tuning.sample + 1]
+        probing = probe.hashes[: self.tuning.sample]
         cuts = np.arange(0, len(probing), self.tuning.rows)
         misses = np.maximum.reduceat(probing, cuts) < some.min()
         return bool((misses | (np.minimum.reduceat(probing, cuts) > some.max())).any())

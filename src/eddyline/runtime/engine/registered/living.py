@@ -209,7 +209,7 @@ class LivingAggregate(AggregateQuery):
             if taken is not None:
                 guarded.add(taken, instant(taken.clock), self.answers)
         met = self.partners.step(Changes.none(), pushed, final, instant)
-        changes = self.answers.step(*self._asked(met))
+        changes = self.answers.step(*self._partner_counts(met))
         self.partners.forget()
         moves = self.guarded.step(changes, pushed, final, instant)
         batch = self._begun(moves)
@@ -219,7 +219,7 @@ class LivingAggregate(AggregateQuery):
         due_now = DueInstants([names], [lambda keys: when[np.searchsorted(names, keys)]])
         return changes_at(self.aggregation, batch, moves.begun_when, due_now, opening, issues)
 
-    def _asked(self, met: CountedMoves) -> tuple[Ints, Ints, Ints, Ints]:
+    def _partner_counts(self, met: CountedMoves) -> tuple[Ints, Ints, Ints, Ints]:
         """Partners that begin and cease as counts of rows: question, row, by how much, when."""
         held = self.partners.members
         slots = np.concatenate([met.begun, met.ceased])

@@ -276,9 +276,9 @@ class JoinKind(QueryKind[JoinUnit]):
                 base.port.lingers = LONG_AGO, 0
         group.watched |= registered.watch is not None or propagates
         starts = [LONG_AGO if seat.is_table else start for seat in lowered.seats]
-        asked = zip(lowered.filters, storing_windows(lowered, times), starts, lowered.aliases, strict=True)
+        members = zip(lowered.filters, storing_windows(lowered, times), starts, lowered.aliases, strict=True)
         group.join(
-            [Membership(slot, wanted, window, after, query.name, alias) for wanted, window, after, alias in asked]
+            [Membership(slot, wanted, window, after, query.name, alias) for wanted, window, after, alias in members]
         )
         self._load_tables(group)
         unit.queries[query.name] = registered

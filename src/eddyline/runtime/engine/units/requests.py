@@ -3,7 +3,7 @@
 Answer   `RequestsUnit.advance` answers the requests that the epoch brought: all rows of the template's stream up to
          their instants are in the store then. Results come in the order of the requests. Where other shards have
          further rows of the template, each gives the parts that it has, and `merged` makes the results of them.
-State    Rows of the template's stream that the requests have reached before the template (`ahead.py`). Requests wait in
+State    Rows of the template's stream that the requests have reached before the template (`early_rows.py`). Requests wait in
          the intake of their stream.
 Limits   A request whose window is too long, or that names columns which do not exist, is a dead letter.
 Reading  docs/operators/templates.md
@@ -32,8 +32,8 @@ from eddyline.plan.template_text import requests_text
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.registered.base import RegisteredBase
 from eddyline.runtime.engine.unit import EpochEnd, Merging, Slice, UnitFigures
-from eddyline.runtime.engine.units.ahead import AheadRows
 from eddyline.runtime.engine.units.base import QueryKind, UnitBase
+from eddyline.runtime.engine.units.early_rows import EarlyRows
 from eddyline.runtime.engine.units.templates import TemplateKind, TemplateUnit
 from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
@@ -83,7 +83,9 @@ class RequestsUnit(UnitBase):
         #: Requests, their instants, and whether this shard keeps the books for them.
         self._waiting: list[tuple[pa.Table, Ints, npt.NDArray[np.bool_]]] = []
         #: Rows of the template's stream that the requests have reached before the template.
-        self.ahead = AheadRows(template.registered, kind.pipeline.intakes[request_stream.template.source].stream.time)
+        self.early_rows = EarlyRows(
+            template.registered, kind.pipeline.intakes[request_stream.template.source].stream.time
+        )
         template.read_by(request_stream.name, LONG_AGO)
 
     @property
@@ -97,7 +99,7 @@ class RequestsUnit(UnitBase):
     # -- an epoch
 
     def take(self, part: Slice, outcome: Outcome) -> int:
-        self.ahead.take(part, self.template.frontier)
+        self.early_rows.take(part, self.template.frontier)
         table = part.tables.get(self.request_stream.name)
         if table is None:
             return 0
@@ -108,13 +110,13 @@ class RequestsUnit(UnitBase):
         return len(ts)
 
     def advance(self, end: EpochEnd, outcome: Outcome) -> None:
-        asked, self._waiting = self._waiting, []
-        self.ahead.trim(self.template.frontier)
-        if sum(len(ts) for _, ts, _ in asked):
+        due, self._waiting = self._waiting, []
+        self.early_rows.trim(self.template.frontier)
+        if sum(len(ts) for _, ts, _ in due):
             began = perf_counter()
-            rows = pa.concat_tables([t for t, _, _ in asked]).combine_chunks()
+            rows = pa.concat_tables([t for t, _, _ in due]).combine_chunks()
             self._answer(
-                rows, np.concatenate([ts for _, ts, _ in asked]), np.concatenate([h for _, _, h in asked]), outcome
+                rows, np.concatenate([ts for _, ts, _ in due]), np.concatenate([h for _, _, h in due]), outcome
             )
             self.query.seconds += perf_counter() - began
         self.template.read_by(self.request_stream.name, end.frontier)
@@ -133,7 +135,7 @@ class RequestsUnit(UnitBase):
             requests = requests.some(chosen)
         self.query.rows_in += int((good & home).sum())
         if self.in_parts:
-            mine = self.template.asked_here(requests)
+            mine = self.template.answered_here(requests)
             chosen, requests = chosen[mine], requests.some(mine)
         if not len(chosen):
             return
@@ -151,9 +153,9 @@ class RequestsUnit(UnitBase):
 
     def _found(self, requests: Requests) -> pa.Table:
         """Answers from the rows of the template, or what its rows here add to them."""
-        if not len(self.ahead):
+        if not len(self.early_rows):
             return self.template.parts(requests) if self.in_parts else self.template.answer(requests)
-        parts = [self.template.parts(self.ahead.fewer(requests)), self.ahead.parts(requests)]
+        parts = [self.template.parts(self.early_rows.fewer(requests)), self.early_rows.parts(requests)]
         if self.in_parts:
             return pa.concat_tables([part for part in parts if part.num_rows] or parts[:1])
         return self.template.registered.answering.merged(parts, self.kind.pipeline.issues)
@@ -198,13 +200,13 @@ class RequestsUnit(UnitBase):
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
         blocks: Blocks = {}
-        ahead = self.ahead.saved(self.query.name, blocks)
+        early = self.early_rows.saved(self.query.name, blocks)
         return {
             self.query.name: (
                 {
                     "answered": self.query.rows_in,
                     "upto": self.template.readers[self.request_stream.name],
-                    "ahead": ahead,
+                    "ahead": early,
                 },
                 blocks,
             )
@@ -214,7 +216,7 @@ class RequestsUnit(UnitBase):
         saved = dict(states[self.query.name])  # type: ignore[call-overload]
         self.query.rows_in = saved["answered"]
         self.template.read_by(self.request_stream.name, saved["upto"])
-        self.ahead.restore(saved, load)
+        self.early_rows.restore(saved, load)
 
     def report(self) -> UnitFigures:
         query = self.query

@@ -91,7 +91,7 @@ class TemplateUnit(UnitBase):
         #: Streams of requests that are answered from this template, with the instants below which they have been
         #: answered.
         self.readers: dict[str, int] = {}
-        #: Instants ahead that requests wait for, by token.
+        #: Later instants that requests wait for, by token.
         self.waiting: dict[str, int] = {}
         self.dropped = False
         #: Rows for instants before this one have left under the shorter history of an earlier run; None: there was
@@ -134,7 +134,7 @@ class TemplateUnit(UnitBase):
         self.query.seconds += perf_counter() - began
         return found
 
-    def asked_here(self, requests: Requests) -> Ints:
+    def answered_here(self, requests: Requests) -> Ints:
         """The numbers of the requests for which this pipeline may have rows: others fix the whole key, and it is sent
         elsewhere."""
         whole = (1 << len(self.template.keys)) - 1
@@ -158,7 +158,7 @@ class TemplateUnit(UnitBase):
         self._keep()
 
     def wait(self, token: str, instant: int | None) -> None:
-        """A request waits for an instant ahead, whose rows are kept for it; None: it waits no longer."""
+        """A request waits for a later instant, whose rows are kept for it; None: it waits no longer."""
         if instant is None:
             self.waiting.pop(token, None)
         else:

@@ -1,6 +1,6 @@
 """The files of one stream in the order in which a Spark job takes them.
 
-Answer   `look` appends files that are new, in name order, and makes the log durable before an offset can count them.
+Answer   `append_new` appends files that are new, in name order, and makes the log durable before an offset can count them.
          `forget` drops what no batch reads again: of those files only the names are kept, in ranges where they are
          numbered.
 State    `eddyline/files/<stream>.log` below the checkpoint: sealed lines. The first has the names of the files before
@@ -105,14 +105,14 @@ class FileLog:
 
     # -- growing
 
-    def look(self, following: bool = False) -> None:
+    def append_new(self, following: bool = False) -> None:
         """Take files that were not there before, in name order; while following, not beyond one that is still in the
         writing."""
-        found = [file for file in self._finder.look() if file.name not in self._known]
+        found = [file for file in self._finder.new_files() if file.name not in self._known]
         self._waiting = sorted(
             {file.name: file for file in [*self._waiting, *found]}.values(), key=lambda file: file.name
         )
-        self._watch.look(self._newest)
+        self._watch.warn_of_changes(self._newest)
         if not self._waiting:
             return
         ready = self._ready() if following else len(self._waiting)

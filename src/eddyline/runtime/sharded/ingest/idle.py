@@ -1,10 +1,10 @@
 """Streams that fall silent: the driver notices them and passes them to all shards in one batch.
 
-Answer   A stream that declares `idle` and has brought no row for so long stops holding the frontier back. `look` names
+Answer   A stream that declares `idle` and has brought no row for so long stops holding the frontier back. `note_silent` names
          the silent streams in a control record. The record is new input: Spark runs a batch for it, in which waiting
          rows are answered.
 State    When each stream last brought rows, and which streams the last record named.
-Limits   The ticker calls `look`; rows that a batch is bringing at that moment count when the batch is done.
+Limits   The ticker calls `note_silent`; rows that a batch is bringing at that moment count when the batch is done.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class IdleWatch:
                     self._last_rows[name] = self._clock.now()
             self._silent -= frozenset(names)
 
-    def look(self) -> None:
+    def note_silent(self) -> None:
         """Write a control record if further streams have fallen silent."""
         with self._lock:
             now = self._clock.now()

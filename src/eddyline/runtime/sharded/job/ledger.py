@@ -1,6 +1,6 @@
 """What a checkpoint remembers of the job that it belongs to.
 
-Answer   `settle` compares a job with the checkpoint's ledger before anything runs: streams and the number of shards
+Answer   `reconcile` compares a job with the checkpoint's ledger before anything runs: streams and the number of shards
          must be the same, a query of the same name must have the same text. Queries that are new wait for their start,
          those that the job no longer has wait for their stop; queries that were added to the running job go on without
          being in the job, and those that were dropped from it stay dropped. Static tables are read once and kept.
@@ -137,7 +137,7 @@ class Ledger:
 
     # -- a job that begins or goes on
 
-    def settle(self, streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int) -> list[str]:
+    def reconcile(self, streams: Sequence[Stream], queries: Sequence[BoundQuery], shards: int) -> list[str]:
         """Refuse what does not fit and note what is new and what is missing; the queries of the job that are to be
         known."""
         if not self.exists:
@@ -155,7 +155,7 @@ class Ledger:
         check_identities(streams, self.streams)
         said = statements_of(queries)
         for query in queries:
-            self._settle_query(query, said[query.name])
+            self._reconcile_query(query, said[query.name])
         named = {q.name for q in queries}
         for name, entry in self.queries.items():
             if name not in named and entry.origin == JOB and not entry.is_leaving:
@@ -167,7 +167,7 @@ class Ledger:
                 )
         return [q.name for q in queries if self.queries[q.name].is_routed]
 
-    def _settle_query(self, query: BoundQuery, statement: str) -> None:
+    def _reconcile_query(self, query: BoundQuery, statement: str) -> None:
         entry = self.queries.get(query.name)
         if entry is None or (entry.final and entry.dropped_by == JOB):
             self.queries.pop(query.name, None)

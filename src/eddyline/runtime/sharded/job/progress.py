@@ -147,7 +147,7 @@ class StreamProgress:
         newest = self.newest
         for stream in self.streams:
             if stream.name in newest:
-                self._future.look(stream, newest[stream.name], WALL.instant())
+                self._future.warn_of_future(stream, newest[stream.name], WALL.instant())
 
     def forget_oldest(self, live: Collection[str]) -> None:
         """Of queries that have gone, the figures of the newest thousand stay."""

@@ -5,7 +5,7 @@ Answer   Shards put what they saw of their join groups into the notes of a batch
          becomes a control record that every shard carries out before the same batch; what it cost comes back with the
          notes.
 State    Per group the latest of each shard. Nothing survives a restart: shards keep their plans and say them again.
-Limits   Shards look when they have seen enough rows, not all in the same batch: sums mix looks that are some batches
+Limits   Shards sample when they have read enough rows, not all in the same batch: sums mix samples that are some batches
          apart.
 Reading  docs/design/0003-replanning.md
 """

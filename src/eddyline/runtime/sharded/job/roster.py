@@ -33,13 +33,13 @@ from eddyline.runtime.driving.query_sinks import SessionSinks
 from eddyline.runtime.driving.record_taking import RecordTaking
 from eddyline.runtime.recovery.catalog_text import punctuation_text, sink_text, written_catalog
 from eddyline.runtime.sharded.ingest.control import write_control
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, planned_batch
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.job.ledger import CONTROL, Ledger, LedgerEntry, statements_of
+from eddyline.runtime.sharded.job.reconciling import laid_out, promised_at
 from eddyline.runtime.sharded.job.refreshing import ShardedRefreshing
 from eddyline.runtime.sharded.job.replanning import Replanning
 from eddyline.runtime.sharded.job.requests import ShardedRequests
-from eddyline.runtime.sharded.job.settle import laid_out, promised_at
-from eddyline.runtime.sharded.job.standing import committed_batch, planned_batch
 from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
 from eddyline.runtime.sharded.shard.pipeline import LayoutRoutes, model_pipeline
 
@@ -63,8 +63,8 @@ class ShardedRoster:
         for name in self.ledger.routed:
             self._open_sinks(name)
         self.ledger.write()
-        #: Records for which a batch has been asked.
-        self._asked = 0
+        #: Control files below this number have been brought to a batch.
+        self._brought = 0
         # At the start all records that an earlier run has left are folded.
         self.records = RecordTaking(self.control, unfolded=FOLD_RECORDS)
         #: The first batch that is not yet planned.
@@ -148,11 +148,11 @@ class ShardedRoster:
         before, self.packed = self.packed, PackedLayout.of(self.layout)
         self.first.keep(before, self.packed)
 
-    def look(self) -> None:
-        """Ask for a batch whenever there is a new record: Spark runs none without input."""
-        new = self.control.waiting(max(self._asked, self.ledger.applied))
+    def request_batch(self) -> None:
+        """Write a control record whenever a control file or a table is new: Spark runs no batch without input."""
+        new = self.control.waiting(max(self._brought, self.ledger.applied))
         if new:
-            self._asked = new[-1] + 1
+            self._brought = new[-1] + 1
             self._say([{}])
         self._say(self.refreshing.refresh())
 

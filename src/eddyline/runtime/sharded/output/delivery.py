@@ -34,7 +34,7 @@ from eddyline.runtime.driving.query_sinks import QuerySinks
 from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.unit import Merging
-from eddyline.runtime.sharded.job.standing import committed_batch, note_pending, read_pending
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, note_pending, read_pending
 from eddyline.runtime.sharded.output.parcels import Parcel, opened, remove_staged
 from eddyline.settings import Settings
 from eddyline.state.sealed import kept_in

@@ -56,7 +56,7 @@ from eddyline.runtime.recovery.snapshot import Snapshot, restore, saved_queries,
 from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.sharded.job.ledger import tables_folder
 from eddyline.runtime.sharded.job.static_table import version_of
-from eddyline.runtime.sharded.shard.asked import ShardAsked
+from eddyline.runtime.sharded.shard.requests import ShardRequests
 from eddyline.state.columns import Ints
 
 Load = Callable[[str], pa.Table]
@@ -214,7 +214,7 @@ class ShardPipeline:
         self.layout = layout
         pipeline.planner.autonomous = False
         #: Requests that other processes sent to the job.
-        self.asked = ShardAsked(pipeline)
+        self.requests = ShardRequests(pipeline)
         #: Signature of a join group -> the tree and the probe orders that a control record gave it.
         self.moved: dict[str, dict[str, Any]] = {}
         #: What the last epoch added: counts that no header keeps.
@@ -248,8 +248,8 @@ class ShardPipeline:
                     pipeline.replant(pipeline.groups[signature], tree, orders)
             restore(pipeline, header, load)
             pipeline.planner.resume(header.get("planner", {}))
-            shard._looks = {signature: watch.looks for signature, watch in pipeline.planner.watches.items()}
-            shard.asked.restore(header.get("asked", {}))
+            shard._looks = {signature: watch.samples for signature, watch in pipeline.planner.watches.items()}
+            shard.requests.restore(header.get("asked", {}))
         shard._forget_moves()
         return shard
 
@@ -273,7 +273,7 @@ class ShardPipeline:
             self.pipeline.routes = LayoutRoutes(layout, self._shard)
         changed: dict[str, Any] = {"started": {}, "stopped": {}, "gone": [], "moved": []}
         for record in records:
-            self.asked.take(record)
+            self.requests.take(record)
             for name in record.get("start", ()):
                 self._start(name, changed)
             for name in record.get("stop", ()):
@@ -327,8 +327,8 @@ class ShardPipeline:
         """What the last epoch let the planner see, by group, with the plan that runs."""
         found = {}
         for signature, watch in self.pipeline.planner.watches.items():
-            if watch.seen is not None and watch.looks != self._looks.get(signature, 0):
-                self._looks[signature] = watch.looks
+            if watch.seen is not None and watch.samples != self._looks.get(signature, 0):
+                self._looks[signature] = watch.samples
                 plan = plan_document(watch.group.tree, running_orders(watch.group))
                 found[signature] = {"seen": watch.seen.to_document(), "plan": plan}
         return found
@@ -351,7 +351,7 @@ class ShardPipeline:
         units = units_of(self.pipeline)
         before = _counts(units), operators(self.pipeline, units), dict(self.pipeline.issues.counts)
         outcome = self.pipeline.step(epoch, on_part)
-        self.asked.answer(epoch.closing, outcome)
+        self.requests.answer(epoch.closing, outcome)
         if outcome.gone:
             self._forget_moves()
         units = units_of(self.pipeline)
@@ -379,7 +379,7 @@ class ShardPipeline:
                 **taken.header,
                 "moved": self.moved,
                 "planner": self.pipeline.planner.marks(),
-                "asked": self.asked.waiting,
+                "asked": self.requests.waiting,
             },
         )
 

@@ -89,7 +89,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A bounded run reads what is there now."""
         with reported("looking for files"):
             for log in self.logs.values():
-                log.look()
+                log.append_new()
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
         with reported("looking for files"):
@@ -101,7 +101,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**start, "control": max(start["control"], last)}
         if not self.once:
             for log in self.logs.values():
-                log.look(following=True)
+                log.append_new(following=True)
         for name, log in self.logs.items():
             log.check(start["files"][name])
         files = {name: log.after(start["files"][name]) for name, log in self.logs.items()}

@@ -37,12 +37,12 @@ from eddyline.runtime.reporting.reporter import Reporter
 from eddyline.runtime.sharded.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.sharded.ingest.file_log import take_warnings
 from eddyline.runtime.sharded.ingest.idle import IdleWatch
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, write_pending
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.job.requests import PendingAnswer
 from eddyline.runtime.sharded.job.roster import ShardedRoster
 from eddyline.runtime.sharded.job.shipped import Shipped
-from eddyline.runtime.sharded.job.standing import committed_batch, write_pending
 from eddyline.runtime.sharded.job.ticker import Ticker
 from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine, ShardPipeline
@@ -231,9 +231,15 @@ class SparkDriver:
     def start(self) -> None:
         """Follow the sources until `stop`."""
         self.query = self._start(once=False)
-        duties: dict[str, Callable[[], object]] = {**self._closing(), "idle streams are not noted": self.idle.look}
+        duties: dict[str, Callable[[], object]] = {
+            **self._closing(),
+            "idle streams are not noted": self.idle.note_silent,
+        }
         if self.roster is not None:
-            duties |= {"control records are not taken up": self.roster.look, "no report is written": self._rest}
+            duties |= {
+                "control records are not taken up": self.roster.request_batch,
+                "no report is written": self._rest,
+            }
         self.ticker.start(duties)
 
     def _closing(self) -> dict[str, Callable[[], object]]:

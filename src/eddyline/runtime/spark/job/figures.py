@@ -26,7 +26,7 @@ from eddyline.runtime.figures.response import Times
 from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.sharded.job.ledger import Ledger
 from eddyline.runtime.sharded.job.progress import StreamProgress
-from eddyline.runtime.sharded.job.settle import settled
+from eddyline.runtime.sharded.job.reconciling import reconciled
 from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.spark.job.driver import SparkDriver
 from eddyline.settings import Settings
@@ -43,7 +43,7 @@ def make_layout(
 ) -> JobLayout:
     """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
     usual = spark.sparkContext.defaultParallelism
-    return settled(checkpoint, streams, queries, tables, settings or Settings(), usual, functions)
+    return reconciled(checkpoint, streams, queries, tables, settings or Settings(), usual, functions)
 
 
 def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:

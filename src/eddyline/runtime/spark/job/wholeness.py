@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 
 from eddyline.errors import CheckpointProblem
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, planned_batch
 from eddyline.runtime.sharded.job.ledger import HELD, ledger_path
-from eddyline.runtime.sharded.job.standing import committed_batch, planned_batch
 from eddyline.runtime.sharded.storage.heads import Heads
 from eddyline.state.sealed import RESTORE
 

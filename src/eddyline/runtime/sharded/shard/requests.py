@@ -3,9 +3,9 @@
 Answer   `take` gets a request through a control record, in the same batch as all other shards. `answer` gives, at the
          end of the batch whose frontier has passed the instants, the parts of the answers that this shard has; the
          driver merges them.
-State    Requests that wait for an instant ahead, as texts: part of the header of the shard's state. Their rows are
+State    Requests for later instants, as texts: part of the header of the shard's state. Their rows are
          kept.
-Limits   A request that was asked at the end of a bounded run, and waits, is refused there. After a crash a request may
+Limits   A request for a later instant is refused where a bounded run ends. After a crash a request may
          be answered twice; the second answer replaces the first.
 """
 
@@ -19,10 +19,10 @@ from eddyline.errors import EddylineError
 from eddyline.model.template import Request
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.pipeline import Pipeline
-from eddyline.runtime.engine.requests import answer_parts, hold, is_ahead, release, templates
+from eddyline.runtime.engine.requests import answer_parts, hold, is_later, release, templates
 
 
-class ShardAsked:
+class ShardRequests:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         #: By token: `requests` as texts, their `instants`, and whether the run ends with them (`last`).
@@ -48,26 +48,30 @@ class ShardAsked:
                 if (
                     not closing
                     and not self.waiting[token]["last"]
-                    and any(is_ahead(self.pipeline, request) for request in requests)
+                    and any(is_later(self.pipeline, request) for request in requests)
                 ):
                     hold(self.pipeline, token, requests)
                     continue
                 instants, parts = answer_parts(self.pipeline, requests)
-                outcome.asked[token] = {"instants": instants}
+                outcome.request_outcomes[token] = {"instants": instants}
                 outcome.answers |= {f"{token} {template}": part for template, part in parts.items()}
             except EddylineError as problem:
-                outcome.asked[token] = {"message": problem.message, "detail": problem.detail, "hint": problem.hint}
+                outcome.request_outcomes[token] = {
+                    "message": problem.message,
+                    "detail": problem.detail,
+                    "hint": problem.hint,
+                }
             release(self.pipeline, token)
             del self.waiting[token]
 
     def _bound(self, token: str) -> list[Request]:
-        # Not at the top: a shard that is not asked does not read the language.
+        # Not at the top: a shard without requests does not import the language.
         from eddyline.language.catalog import Catalog
         from eddyline.language.requests.request_texts import bind_request_texts
 
         catalog = Catalog()
         for template in templates(self.pipeline):
             catalog.add(template)
-        asked = self.waiting[token]
-        found = bind_request_texts(asked["requests"], None, catalog)
-        return [replace(request, as_of=instant) for request, instant in zip(found, asked["instants"], strict=True)]
+        one = self.waiting[token]
+        found = bind_request_texts(one["requests"], None, catalog)
+        return [replace(request, as_of=instant) for request, instant in zip(found, one["instants"], strict=True)]

@@ -1,6 +1,6 @@
 """A job and its checkpoint to a layout.
 
-Answer   `settled` refuses what does not fit the checkpoint, notes in the ledger what is new and what is missing, and
+Answer   `reconciled` refuses what does not fit the checkpoint, notes in the ledger what is new and what is missing, and
          lays out the queries that shards may have to know: those of the job, those that were added to it while it ran,
          and those that are on their way out. Queries that were routed before keep their routes.
 State    The ledger, written.
@@ -24,13 +24,13 @@ from eddyline.model.schema import Stream, Table
 from eddyline.model.template import Template
 from eddyline.plan.shards.routing import RoutingTable
 from eddyline.plan.shards.shares import books_of, declared_rates, route_all
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.sharded.job.layout import JobLayout, parsing_folder, with_absolute_paths
 from eddyline.runtime.sharded.job.ledger import Ledger
-from eddyline.runtime.sharded.job.standing import committed_batch
 from eddyline.settings import Settings
 
 
-def settled(
+def reconciled(
     checkpoint: str,
     streams: Sequence[Stream],
     queries: Sequence[BoundQuery],
@@ -54,7 +54,7 @@ def settled(
     ledger = Ledger.read(checkpoint)
     shards = settings.shards or ledger.shards or usual_shards
     streams = with_promises(streams, ledger)
-    ledger.settle(streams, queries, shards)
+    ledger.reconcile(streams, queries, shards)
     bare = JobLayout(
         streams=promised_at(with_absolute_paths(streams), ledger, committed_batch(checkpoint) + 1),
         queries=(),

@@ -27,7 +27,7 @@ from eddyline.state.blocks import Blocks, Load
 _NUMBER, _ROUTES = "_number", "_routes"
 
 
-class AheadRows:
+class EarlyRows:
     def __init__(self, registered: RegisteredTemplate, time: str) -> None:
         self._registered = registered
         self._source = registered.template.source
