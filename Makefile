@@ -13,8 +13,7 @@ ARGS ?=
 KEY := $(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.setup-$(KEY)
 
-# The slow suites: each has a task of its own, and `make test` runs them all. Of tests on Spark `make test` runs two files at a time, each
-# process with a Spark session of its own.
+# The slow suites: each has a task of its own, and `make test` runs them all. All tests with the one Spark session go to one worker.
 SLOW := tests/property tests/spark tests/fault tests/browser
 CLUSTER := $(wildcard tests/spark tests/fault tests/browser)
 FAST := $(addprefix --ignore=,$(SLOW)) -m "not slow and not property and not spark and not fault and not long"
@@ -97,7 +96,7 @@ computing: $(STAMP)
 # Its words come at its end: those of two runs would mix.
 waiting: $(STAMP)
 	@said=$$(mktemp) && trap 'rm -f $$said' EXIT && \
-	{ EDDYLINE_DURATIONS=$(DURATIONS)/waiting.json $(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS) > $$said 2>&1; result=$$?; cat $$said; exit $$result; }
+	{ EDDYLINE_DURATIONS=$(DURATIONS)/waiting.json $(PYTEST) -n $(JOBS) --dist loadgroup --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS) > $$said 2>&1; result=$$?; cat $$said; exit $$result; }
 
 durations: $(STAMP) ## keep what the test files cost in the last `make test`; the next one begins with the slowest
 	$(RUN) -m tests.durations $(wildcard $(DURATIONS)/*.json)

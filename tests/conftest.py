@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.durations import Recorder, slowest_first
+from tests import forks
+from tests.durations import SESSION, Recorder, group_of, slowest_first
 from tests.needs import said_of
 from tests.property.pieces import make_small
 from tests.seeds import cases, first_seed, repeated_by, share
@@ -52,11 +53,16 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     """At the end everything goes: a library says otherwise that its functions are left."""
+    forks.close()
     gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slowest_first(items)
+    # All tests with the one Spark session are a group, which begins first; every other file is one.
+    items.sort(key=lambda one: group_of(one) != SESSION)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -28,6 +28,8 @@ import pytest
 KEPT = Path(__file__).with_suffix(".json")
 #: Tests that take longer are listed by name.
 LONG = 1.0
+#: Below it, a test with the fixture `spark` uses the session of its process.
+SESSION = "tests/spark"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 Cost = dict[str, float]
@@ -64,6 +66,12 @@ def _below(top: int) -> float:
 
 def file_of(nodeid: str) -> str:
     return nodeid.split("::")[0]
+
+
+def group_of(item: pytest.Item) -> str:
+    """Tests of one group run on one worker where `--dist loadgroup` is given; then their names have it at the end."""
+    file = file_of(item.nodeid)
+    return SESSION if file.startswith(SESSION) and "spark" in getattr(item, "fixturenames", ()) else file
 
 
 def slowest_first(items: list[pytest.Item], record: Path = KEPT) -> None:
@@ -131,7 +139,7 @@ class Recorder:
         finally:
             took = time.monotonic() - began
             if took > LONG:
-                self.tests[item.nodeid] = {"seconds": took}
+                self.tests[item.nodeid.removesuffix(f"@{group_of(item)}")] = {"seconds": took}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

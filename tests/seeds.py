@@ -1,7 +1,7 @@
 """Where random cases begin, and how many there are.
 
 Answer   `first_seed(apart)` is the first seed of a suite: the seed of the run plus a distance that keeps suites apart.
-         `cases(whole, soak)` is the number of cases of a suite. A run has a quarter of `whole`; a soak has `soak`
+         `cases(whole, soak)` is the number of cases of a suite. A run has an eighth of `whole`; a soak has `soak`
          cases, or else `whole`.
 State    The seed of the run is `EDDYLINE_SEED`. Without this variable the commit gives it: each commit has other cases,
          and the same commit has the same ones. Outside of git it is 0. `tests/conftest.py` prints it.
@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 #: The share of its cases that a suite runs, unless EDDYLINE_SHARE says another one.
-SHARE = 0.25
+SHARE = 0.125
 
 
 @cache

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import needs
+from tests import forks, needs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("examples/*.md")])
@@ -119,15 +119,15 @@ class Notebook:
         return self.call([str(Path(sys.executable).with_name("eddyline")), command, job.name, *arguments])
 
     def call(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return subprocess.run(
+        path = os.pathsep.join([forks.server().path, str(Path(sys.executable).parent), os.environ["PATH"]])
+        call = subprocess.run if command[0] == "bash" else forks.run
+        return call(
             command,
             cwd=self.folder,
             env={**os.environ, "PATH": path},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
         )
 
     def succeed(self, line: int, ended: subprocess.CompletedProcess[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.durations import Recorder, cpu_seconds, merged, slowest_first, write
+from tests.durations import Recorder, cpu_seconds, group_of, merged, slowest_first, write
 
 SPIN = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
 
@@ -21,6 +21,19 @@ def test_the_slowest_file_begins_and_an_unknown_one_before_it(tmp_path: Path) ->
     items: list[Any] = [SimpleNamespace(nodeid=name) for name in names]
     slowest_first(items, tmp_path / "kept.json")
     assert [one.nodeid for one in items] == ["new.py::x", "b.py::z", "c.py::x", "a.py::x", "a.py::y"]
+
+
+def test_tests_with_the_spark_session_are_one_group() -> None:
+    items: list[Any] = [
+        SimpleNamespace(nodeid=f"tests/{file}.py::x", fixturenames=names)
+        for file, names in (
+            ("spark/a", ["spark"]),
+            ("spark/b", ["spark", "job"]),
+            ("spark/b", ["job"]),
+            ("c", ["spark"]),
+        )
+    ]
+    assert [group_of(one) for one in items] == ["tests/spark", "tests/spark", "tests/spark/b.py", "tests/c.py"]
 
 
 def test_without_a_record_tests_stay_in_their_order(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
+from tests import forks
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
@@ -77,7 +77,7 @@ def answered(query: str) -> list[tuple[object, ...]]:
 
 
 def test_the_event_log_shows_matches_and_violations(tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = forks.run(
         [sys.executable, str(FOLDER / "event_log.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -86,7 +86,7 @@ def test_the_event_log_shows_matches_and_violations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_programs_print_what_they_should(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = forks.run(
         [sys.executable, str(FOLDER / f"{name}.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -94,7 +94,7 @@ def test_programs_print_what_they_should(name: str, tmp_path: Path) -> None:
 
 
 def test_generators(tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = forks.run(
         [sys.executable, str(FOLDER / "generators.py")], cwd=tmp_path, capture_output=True, text=True, timeout=480
     )
     assert (done.returncode, done.stderr) == (0, "")

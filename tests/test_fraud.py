@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
+from tests import forks
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "examples" / "fraud"
@@ -37,7 +37,7 @@ QUERIES = ["large", "turnover", "abroad", "jumps", "once", "tried", "unconfirmed
 
 def generate(folder: Path, transactions: int) -> None:
     command = [sys.executable, str(FOLDER / "generate.py"), "--transactions", str(transactions), "--out", str(folder)]
-    subprocess.run(command, check=True, timeout=120)
+    forks.run(command, check=True, timeout=120)
 
 
 def rows_of(path: str) -> list[tuple[object, ...]]:

@@ -13,7 +13,6 @@ import ast
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import eddyline
+from tests import forks
 from tests.removable_jobs import JOBS
 
 PACKAGE = Path(eddyline.__file__).parent
@@ -190,7 +190,7 @@ def test_everything_else_answers_without(name: str, answers: dict[str, object], 
 def answers_of(source: Path, folder: Path, jobs: list[str]) -> dict[str, object]:
     """What the jobs answer in a process that imports the package below `source`."""
     here = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run(
+    done = forks.run(
         [sys.executable, str(SCRIPT), str(folder), *jobs],
         env={**here, "PYTHONPATH": str(source)}, cwd=folder, capture_output=True, text=True,
     )  # fmt: skip

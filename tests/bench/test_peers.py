@@ -117,7 +117,7 @@ def test_a_command_that_fails_says_what_it_said(tmp_path):
         processes.watch([sys.executable, "-c", "raise SystemExit('no such stream')"], 240, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.spark
 def test_spark_joins_natively_and_in_cascades(tmp_path):
     for name in ("W1", "W2"):

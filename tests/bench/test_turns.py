@@ -7,7 +7,7 @@ import pytest
 from bench import turns
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_checkout_is_about_as_fast_as_itself(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("EDDYLINE_BENCH_DATA", str(tmp_path / "data"))
     assert (

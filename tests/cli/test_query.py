@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.cli.__main__ import main
+from tests import forks
 
 JOB = """
 CREATE STREAM s (k BIGINT, ts TIMESTAMP) WITH (format='parquet', path='s', time='ts');
@@ -61,7 +61,7 @@ def wait(condition: Callable[[], bool]) -> None:
 def test_a_running_job(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     feed(0, (1, 1), (7, 2), (8, 3))
     command = [sys.executable, "-m", "eddyline.cli", "run", "job.sql", "--checkpoint", "ck", "--out", "out", "--quiet"]
-    process = subprocess.Popen(command, cwd=work, env=os.environ)
+    process = forks.Command(command, cwd=work)
     try:
         wait(
             lambda: (

@@ -19,6 +19,7 @@ import pytest
 from eddyline.cli.__main__ import main
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import Malformed, read_record
+from tests import forks
 
 JOB = """
 CREATE STREAM packets (src STRING, len BIGINT, ts TIMESTAMP) WITH (format='parquet', path='packets', time='ts');
@@ -51,7 +52,7 @@ def once_asked(act: Callable[..., object], *given: object) -> None:
     def watch() -> None:
         wait(lambda: folder.waiting(0) != before)
         command = [sys.executable, "-m", "eddyline.cli", "request", "n FROM traffic GROUP BY ()", "--job", "ck"]
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        forks.run(command, stdout=subprocess.DEVNULL, check=True)
         act(*given)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -74,7 +75,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def job(work: Path) -> Iterator[subprocess.Popen[bytes]]:
     feed(0, ("a", 1, 1), ("b", 2, 2), ("a", 4, 3), ("b", 8, 4))
     command = [sys.executable, "-m", "eddyline.cli", "run", "job.sql", "--checkpoint", "ck", "--quiet"]
-    process = subprocess.Popen(command, cwd=work, env=os.environ)
+    process = forks.Command(command, cwd=work)
     try:
         wait(lambda: newest(4))
         yield process

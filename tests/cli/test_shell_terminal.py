@@ -9,7 +9,6 @@ import pty
 import re
 import select
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -20,6 +19,7 @@ import pytest
 
 from eddyline.cli.interactive.editor import COLOURS, coloured, completions, is_complete
 from eddyline.cli.interactive.keys import is_ended, single_keys
+from tests import forks
 from tests.cli.test_shell_words import typed
 
 HEAD = "item,price,ts\n"
@@ -37,7 +37,7 @@ class Terminal:
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": str(folder / "state")}
-        self.process = subprocess.Popen(
+        self.process = forks.Command(
             [str(Path(sys.executable).with_name("eddyline")), "shell", *arguments],
             stdin=follower,
             stdout=follower,
@@ -45,7 +45,6 @@ class Terminal:
             env=environment,
             cwd=folder,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(follower)
         self.said = b""

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from eddyline.dashboard.token import job_token
+from tests import forks
 
 _STREAMS = {
     "auctions": "item BIGINT, category STRING, seller BIGINT, ts TIMESTAMP",
@@ -87,7 +88,8 @@ class LiveJob:
         ]
         command += ["--master", "local[2]"] if self.engine == "spark" else []
         log = open(self.folder / "log", "a")  # noqa: SIM115
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=self.folder)
+        start = subprocess.Popen if self.engine == "spark" else forks.Command
+        self.process = start(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=self.folder)
         log.close()
         assert self.process.stdout is not None
         for line in self.process.stdout:

@@ -19,6 +19,7 @@ from eddyline.dashboard.feed import Feed
 from eddyline.dashboard.metrics import metrics
 from eddyline.dashboard.views import features, overview, shares
 from eddyline.runtime.reporting.places import ReportPlaces
+from tests import forks
 from tests.dashboard.asking import Client
 
 JOB = """CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (format = 'jsonl', path = 'bids', time = 'ts');
@@ -38,7 +39,7 @@ def ended(tmp_path: Path) -> Path:
 
 def test_a_dashboard_beside_a_job_or_after_it(ended: Path) -> None:
     command = [sys.executable, "-m", "eddyline", "dashboard", "--job", str(ended)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = forks.Command(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()

@@ -24,6 +24,7 @@ import pytest
 from eddyline import Session
 from eddyline.dashboard import connections
 from eddyline.dashboard.server import serve
+from tests import forks
 from tests.dashboard.asking import Client, wait_until
 from tests.seeds import first_seed
 
@@ -102,7 +103,7 @@ def test_silent_connections_do_not_take_the_handles_of_the_job(
         feed(tmp_path, 3)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=240) == 0
-    assert subprocess.run([*COMMAND, "--once"], cwd=tmp_path, timeout=240).returncode == 0
+    assert forks.run([*COMMAND, "--once"], cwd=tmp_path, timeout=240).returncode == 0
     assert parquet.read_table(tmp_path / "out" / "q").column("k").to_pylist() == list(range(10, 40))
     assert (tmp_path / "errors").read_text() == ""
 

@@ -12,6 +12,7 @@ from random import Random
 import pyarrow.parquet as parquet
 import pytest
 
+from tests import forks
 from tests.property.changed_settings import NAMES, QUERIES, answers, differing, job_text, random_epochs
 from tests.property.test_changed_settings import random_settings
 from tests.seeds import cases, first_seed
@@ -33,7 +34,7 @@ def job(folder: Path, queries: tuple[str, ...], settings: dict[str, object]) -> 
 def started(folder: Path, place: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "eddyline", "run", "job.sql", "--once", "--quiet"]
     where = ["--checkpoint", f"{place}/state", "--out", f"{place}/out"]
-    return subprocess.Popen([*command, *where], cwd=folder, stderr=subprocess.PIPE, text=True)
+    return forks.Command([*command, *where], cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("number", range(cases(2)))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from tests import forks
 from tests.pace import crowding, slowness
 
 pytestmark = pytest.mark.fault
@@ -111,7 +112,7 @@ def struck(
     (folder / "sitecustomize.py").write_text(HOOK)
     environment = dict(os.environ, WHERE=where, CALLS=str(calls), HOLD=str(hold))
     environment["PYTHONPATH"] = f"{folder}{os.pathsep}{environment.get('PYTHONPATH', '')}"
-    process = subprocess.Popen(line, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
+    process = forks.Command(line, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         # Warnings come first.
@@ -140,7 +141,7 @@ def test_a_signal_deep_in_an_epoch_is_obeyed_and_loses_nothing(name: str, tmp_pa
     assert code in (0, -signal.SIGTERM)
     # A fast machine may be done with the sort before a second has passed.
     assert name == "sort" or f"is given up: the next run on the checkpoint {tmp_path / 'state'} repeats it" in said
-    assert subprocess.run(line, cwd=tmp_path, timeout=PATIENCE).returncode == 0
+    assert forks.run(line, cwd=tmp_path, timeout=PATIENCE).returncode == 0
     table = parquet.read_table(tmp_path / "out" / "q").drop_columns(["_ts"])
     assert sorted(zip(*table.to_pydict().values(), strict=True)) == expected(tmp_path, name) != []
 
@@ -175,5 +176,5 @@ def test_a_checkpoint_that_takes_long_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text("SET checkpoint_seconds = 0;" + (tmp_path / "job.sql").read_text())
     code, said = struck(tmp_path, command(tmp_path, *state), "Checkpoint.save", hold=3600.0)
     assert code == -signal.SIGTERM and "what follows the epoch at hand takes too long and is given up" in said
-    assert subprocess.run(command(tmp_path, "--once", *state), cwd=tmp_path, timeout=PATIENCE).returncode == 0
+    assert forks.run(command(tmp_path, "--once", *state), cwd=tmp_path, timeout=PATIENCE).returncode == 0
     assert results(tmp_path) == [0, 1, 10, 11, 20, 21]

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from tests import forks
+
 pytestmark = pytest.mark.fault
 
 HOOK = Path(__file__).parent / "poison"
@@ -66,7 +68,8 @@ def start(folder: Path, poison: str, *more: str) -> tuple[int, str]:
         "out",
         *(more or ("--engine", "embedded")),
     ]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    call = subprocess.run if "spark" in more else forks.run
+    done = call(command, cwd=folder, env=environment, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
+from tests import forks
 from tests.needs import mounting
 from tests.spark.material import write_files
 
@@ -42,7 +43,8 @@ CASES += [
 def command(folder: Path, engine: str, *more: str) -> subprocess.Popen[str]:
     arguments = ["run", "job.sql", *ENGINES[engine], "--out", "out", "--checkpoint", "state", "--quiet", *more]
     called = [sys.executable, "-m", "eddyline.cli", *arguments]
-    return subprocess.Popen(
+    start = subprocess.Popen if engine == "spark" else forks.Command
+    return start(
         called, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
 

@@ -37,13 +37,12 @@ def used(cache: Path, source: str = USE, **variables: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-def test_a_cache_that_was_cut_short_is_made_again(kind: str, tmp_path: Path) -> None:
+def test_a_cache_that_was_cut_short_is_made_again(tmp_path: Path) -> None:
     assert used(tmp_path) == "[False] 0"
-    assert used(tmp_path) == "[False] 1"
-    (path,) = tmp_path.rglob(f"*doubtful*.{kind}")
-    path.write_bytes(path.read_bytes()[:40])
-    assert used(tmp_path) == "[False] 0"
+    for kind in ("nbi", "nbc"):
+        (path,) = tmp_path.rglob(f"*doubtful*.{kind}")
+        path.write_bytes(path.read_bytes()[:40])
+        assert used(tmp_path) == "[False] 0"
     assert used(tmp_path) == "[False] 1"
 
 

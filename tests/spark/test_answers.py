@@ -13,7 +13,7 @@ from tests.seeds import cases, first_seed
 from tests.spark.running import run_case
 
 #: Every run; as many again are among the tests that take long.
-CASES = cases(8)
+CASES = cases(4)
 FIRST = first_seed()
 
 

@@ -52,7 +52,7 @@ def test_drivers_that_start_again_under_other_settings(tmp_path: Path, number: i
     assert len(expected) > len(QUERIES) - 2 and sum(map(len, expected.values())) > len(QUERIES)
 
 
-@pytest.mark.parametrize("name", NEVER)
+@pytest.mark.parametrize("name", sorted(Random(FIRST).sample(sorted(NEVER), cases(len(NEVER)))))
 def test_every_value_of_a_setting_between_two_starts(tmp_path: Path, name: str) -> None:
     """A driver starts under the default, then under each value in turn, then under the default again."""
     rng = Random(f"{FIRST} {name}")
@@ -84,6 +84,7 @@ CREATE QUERY last AS SELECT x.v AS first, y.v AS second FROM a [PARTITION BY k R
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_job_on_spark_goes_on_under_other_settings(spark, tmp_path: Path) -> None:
     """Rows of a are stored by the first run; those of b come in the second, under settings that name all joins
     otherwise."""

@@ -176,7 +176,7 @@ def test_versions_that_come_faster_than_batches_are_all_there(tmp_path: Path) ->
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("changes", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_bounded_run_ends_although_batches_take_longer_than_the_period(spark, tmp_path: Path, changes: bool) -> None:
     write(tmp_path, 1)
     (tmp_path / "s").mkdir()

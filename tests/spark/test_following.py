@@ -74,6 +74,7 @@ def test_a_silent_stream_is_left_out_until_it_speaks(spark, tmp_path: Path) -> N
     assert running.progress.rows_in == {"a": 100}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_rows_of_a_stream_that_was_silent_are_late_where_others_went_on(spark, tmp_path: Path) -> None:
     """Both before and after a restart; a stream falls silent again, and again is left out."""

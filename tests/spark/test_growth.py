@@ -195,6 +195,7 @@ def few_versions(spark):
     spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
 
 
+@pytest.mark.long
 def test_a_hundred_micro_batches(spark, tmp_path: Path) -> None:
     write_files(tmp_path / "a", [f"{number:05d}.parquet" for number in range(110)], ROWS)
     found, driver = grown(spark, tmp_path, 110)

@@ -84,6 +84,7 @@ def test_a_number_of_rows_is_heralded_in_the_file_and_a_span_of_time_at_any_time
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_heralds_on_spark_itself(spark: Any, tmp_path: Path) -> None:
     random = Random(5)
     rows = {"a": random_rows(random, 90, 2, True), "b": random_rows(random, 90, 2, False)}

@@ -72,7 +72,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("shards", [2, 8])
+@pytest.mark.parametrize("shards", [2, pytest.param(8, marks=pytest.mark.long)])
 def test_spark_answers_as_embedded(spark, data: Path, tmp_path: Path, shards: int) -> None:
     text = script(data)
     job, _ = run_script(spark, text, tmp_path / "checkpoint", tmp_path / "out", shards)

@@ -25,7 +25,7 @@ from tests.seeds import cases, first_seed, is_whole
 from tests.spark.simulated import Simulated, run_simulated
 
 BLOCK = cases(8)
-BLOCKS = 2
+BLOCKS = cases(2)
 FIRST = first_seed()
 
 

@@ -112,6 +112,7 @@ class OnSpark:
         return None
 
 
+@pytest.mark.long
 def test_each_query_answers_as_if_it_ran_alone_on_spark(spark) -> None:
     case, lives = random_lives(Random(2057), (12,))
     check_lives(case, lives, ", jit = 'exact'", lambda text, folder: OnSpark(spark, text, folder, 3, Random(7)))

@@ -200,6 +200,7 @@ def test_merged_through_crashes_and_lost_workers(seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_merged_on_spark(spark, tmp_path: Path) -> None:
     from tests.spark.running import run_script
 

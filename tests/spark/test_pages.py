@@ -21,6 +21,7 @@ def test_page_runs(spark, page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     run_page(str(page.relative_to(ROOT)), page.read_text(), tmp_path, monkeypatch)
 
 
+@pytest.mark.long
 def test_the_example_for_pyspark_users(tmp_path: Path) -> None:
     """In a process of its own: a session that has none of our settings."""
     example = ROOT / "examples" / "spark_frames.py"

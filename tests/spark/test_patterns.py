@@ -30,6 +30,7 @@ def answered(session: Session, statements: list[str]) -> tuple[list[Any], list[A
     return results, sorted((row["trace_id"], row["_reason"]) for row in session.dead_letters("orders").to_pylist())
 
 
+@pytest.mark.long
 def test_shards_answer_as_one_process(spark, tmp_path: Path) -> None:
     made = orders(str(tmp_path / "data"), GeneratorShape(50.0, 40.0, 3), concurrent=50, broken=0.1)
     with Session() as session:

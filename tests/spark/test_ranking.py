@@ -22,6 +22,7 @@ MORE = """
 """
 
 
+@pytest.mark.long
 def test_spark_answers_as_embedded(spark, tmp_path: Path) -> None:
     for name in "abc":
         write_files(tmp_path / "data" / name, ["0.parquet", "1.parquet"], 150)

@@ -93,6 +93,7 @@ def test_what_is_said_while_a_job_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
     random = Random(5)
     rows = {"a": random_rows(random, 90, 2, True), "b": random_rows(random, 90, 2, False)}

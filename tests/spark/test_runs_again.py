@@ -36,7 +36,14 @@ def follow(spark, folder: Path, batches: int, files: str, first: str = "") -> in
     return committed_batch(str(folder / "state"))
 
 
-@pytest.mark.parametrize(("files", "counts"), [("each", False), ("auto", False), ("auto", True)])
+@pytest.mark.parametrize(
+    ("files", "counts"),
+    [
+        pytest.param("each", False, marks=pytest.mark.long),
+        ("auto", False),
+        pytest.param("auto", True, marks=pytest.mark.long),
+    ],
+)
 def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, files: str, counts: bool) -> None:
     state = str(tmp_path / "state")
     write_files(tmp_path / "a", ["0.parquet", "1.parquet"], 20)
@@ -69,7 +76,7 @@ def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, file
     assert wanted and sorted(map(str, found)) == sorted(map(str, wanted))
 
 
-@pytest.mark.parametrize(("files", "most"), [("auto", 1), ("each", 3)])
+@pytest.mark.parametrize(("files", "most"), [("auto", 1), pytest.param("each", 3, marks=pytest.mark.long)])
 def test_results_of_several_batches_are_one_file(spark, tmp_path: Path, files: str, most: int) -> None:
     write_files(tmp_path / "a", ["0.parquet", "1.parquet", "2.parquet"], 100)
     assert follow(spark, tmp_path, 3, files, "SET output_seconds = 1000;") >= 2

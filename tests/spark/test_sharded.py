@@ -12,7 +12,7 @@ from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 25
-BLOCKS = cases(8)
+BLOCKS = cases(4)
 FIRST = first_seed()
 
 

@@ -61,7 +61,7 @@ def answers(text: str, names: list[str], brought: list[dict[str, pa.Table]]) -> 
         return {name: counted(plain_rows([session.queries[name].table()])) for name in names}
 
 
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", range(cases(3)))
 def test_steps_answer_as_one_process_does(block: int, tmp_path: Path) -> None:
     deepest = 0
     for seed in range(FIRST + cases(5) * block, FIRST + cases(5) * (block + 1)):
@@ -162,7 +162,7 @@ MADE_LATER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(cases(4)))
 def test_derived_streams_come_and_go_while_a_job_runs(seed: int, tmp_path: Path) -> None:
     """A stream and its reader are added, dropped one after the other, and come again under the same names: as in one
     process."""

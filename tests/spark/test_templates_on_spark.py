@@ -78,6 +78,7 @@ def wait(until: Callable[[], bool], seconds: float = 240.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_bounded_run_equals_the_embedded_one(spark, tmp_path: Path) -> None:
     for number in range(3):
         feed(tmp_path, number)
