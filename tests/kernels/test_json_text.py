@@ -19,7 +19,7 @@ from eddyline.operators.expressions.evaluate import Issues, compile_expression
 
 KEYS = ("a", "b", "b c", "é", "long key")
 TEXTS = ("", "x", 'say "hi"', "a\\b", "line\nend", "é日本🦆", "\u0001", "/")
-PATHS = ("$", "$.a", "$.a.b", '$."b c"[0]', "$[1]", "$[-1].a", "$.a[2][0]", "$.é", "b")
+PATHS = ("$", "$.a", "$.a.b", '$."b c"[0]', "$[1]", "$[-1].a", "$.a[2][0]", "$.é", "b", "")
 
 
 def value(random: Random, depth: int = 0) -> Any:

@@ -107,7 +107,16 @@ class ExpressionParser(Parser):
         message = f"expected {expected[1]}, found {found}" if expected else f"an expression cannot go on with {found}"
         if token and token.text.upper() == "END" and "CASE" in failure.reason:
             message = "CASE needs at least one WHEN"
-        return SyntaxProblem(message, position=self._places(token.start if token else tokens[-1].start))
+        at = token.start if token else tokens[-1].start
+        before = next((one.text for one in reversed(tokens) if one.start < at and one.text), "")
+        hint = ""
+        if before == ",":
+            hint = "leave the comma before it out, or write an expression between them"
+        elif failure.reason.startswith("Required keyword"):
+            hint = f"write an expression after {before}"
+        elif message.startswith("expected ),"):
+            hint = f"close the parenthesis before {found}"
+        return SyntaxProblem(message, hint=hint, position=self._places(at))
 
     def raise_error(self, message: str, token: Any = None) -> NoReturn:
         raise _Failure(message, token or self._curr or None)

@@ -17,8 +17,10 @@ def read_path(text: str) -> tuple[str | int, ...]:
     >>> read_path('$.a."b c"[0]')
     ('a', 'b c', 0)
     """
+    if text.startswith("/"):
+        raise ValueError(f"{text!r} is a JSON pointer")
     if not text.startswith("$"):
-        return (text,)
+        return (text,) if text else ()
     steps: list[str | int] = []
     place = 1
     while place < len(text):

@@ -187,7 +187,9 @@ def json_path(result: DataType) -> Rule:
         try:
             read_path(path.value)
         except ValueError as problem:
-            raise BindingProblem(str(problem), hint="paths are written '$.a.b[0]'") from problem
+            raise BindingProblem(
+                str(problem), hint="paths are written '$.a.b[0]', and '$.\"/a\"' for a key with other characters"
+            ) from problem
         return Call(name, (convert(text, STRING), path) if name != "json_valid" else (convert(text, STRING),), result)
 
     return rule
