@@ -93,9 +93,12 @@ def test_failures_of_all_kinds(tmp_path: Path, runs: Runs, wanted: dict[str, obj
         how = random.choice(["kill", "torn", "full", "denied", "full once", "none"])
         return life.run() if how == "none" else life.run(life.plan(random.randrange(1, 200), how))
 
-    life = Life(tmp_path / "life", runs)
-    assert supervised(life, start) >= 3
-    assert life.results() == wanted
+    failures = lives = 0
+    while failures < 3:  # a life may come to its end at its first start
+        life = Life(tmp_path / str(lives), runs)
+        failures += supervised(life, start)
+        assert life.results() == wanted, f"life {lives}, seed {first_seed()}"
+        lives += 1
 
 
 def test_two_processes(tmp_path: Path, runs: Runs) -> None:
