@@ -37,7 +37,7 @@ class FileWatch:
         self._next = float("-inf")
 
     def warn_of_changes(self, files: MutableSequence[SeenFile], *, now: bool = False) -> None:
-        """Warn of files that have changed, once each; where it is not time yet, nothing is done."""
+        """Warn of files that have changed, once each; before `seconds` have passed, nothing is done."""
         if not now and self._clock.now() < self._next:
             return
         self._next = self._clock.now() + self._seconds

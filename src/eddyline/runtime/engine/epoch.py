@@ -1,7 +1,7 @@
 """What a driver hands to the pipeline and what it gets back: one epoch.
 
-Answer   `Epoch` carries, per stream, the rows that arrived (in source order), the rows that could not be read, and
-         what the driver knows of the whole stream where the pipeline sees only a part of it (a Spark shard).
+Answer   `Epoch` carries, per stream, the rows that arrived (in source order) and the rows that could not be read. Where the
+         pipeline is a shard, it also carries what the driver knows of the whole stream.
          `Outcome` carries results per query in order, dead letters per stream, and where the frontier is now.
 Limits   Plain data. Nothing here decides what is late or what is answered.
 """

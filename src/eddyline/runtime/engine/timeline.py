@@ -60,8 +60,8 @@ class Timeline:
         self.closings = Closings(ordered)
         self.supplies = {supply.stream.name: supply for supply in sources}
         self._results_per_row = 0.0
-        #: Of the epoch at hand: its first rank, the ranks of each stream's rows, how many of them there are up to each
-        #: rank (where a unit needs that), how many rows came before it, and the rows that were released.
+        #: Of the epoch at hand: its first rank, the ranks of each stream's rows, and how many rows there are up to each
+        #: rank (where a unit needs that). Then the rows that came before it, and the rows that were released.
         self._first_rank = 0
         self._all_ranks: dict[str, Ints] = {}
         self._running: dict[str, Ints] = {}

@@ -8,9 +8,9 @@ Answer   `windows` are the costs of serving each window after the ones before it
              seconds of a unit  =  windows x handout  +  rows x again  +  rows x (looking + handing out) of each of its
              windows
 
-         Work that is done in n units is waited for by q queries, half of it and half a unit on the average, and by p
-         queries whose windows come after it: q (work + n price) (1 + 1/n) / 2 + p n price is least where n² = work /
-         price x q / (q + 2p).
+         Let work be done in n units. Of it q queries wait for half, and for half a unit more, on the average; p further
+         queries, whose windows come later, wait for all. The sum q (work + n price) (1 + 1/n) / 2 + p n price is least
+         where n² = work / price x q / (q + 2p).
 
 State    Seconds per new row and window, older epochs counting half as much with each new one; the least that a hand-out
          ever took: what one costs that has hardly anything to do. Of the seconds spent looking, what goes with the rows

@@ -1,8 +1,8 @@
 """LWO, SWF, MQT: whose window is served next in a shared join.
 
 Answer   A scheduler is a matrix of priorities and a release rule. Queue i holds the rows (or batches of rows) that have
-         finished window i; `priority[i, j]` is what serving it is worth when the next fuller queue above it is j (N:
-         none), and `onward[i, j]` what it is worth for a row that is in hand and need not be taken up.
+         finished window i; `priority[i, j]` is the worth of serving queue i when the next fuller queue above it is j (N:
+         none). `onward[i, j]` is that worth for a row that is in hand and need not be taken up.
 
              LWO   the largest window only: the oldest row is finished before the next one starts
              SWF   the smallest window first: no row goes on while another waits for a smaller window

@@ -1,16 +1,16 @@
 """What a checkpoint remembers of the job that it belongs to.
 
 Answer   `reconcile` compares a job with the checkpoint's ledger before anything runs: streams and the number of shards
-         must be the same, a query of the same name must have the same text. Queries that are new wait for their start,
-         those that the job no longer has wait for their stop; queries that were added to the running job go on without
-         being in the job, and those that were dropped from it stay dropped. Static tables are read once and kept.
+         must be the same, a query of the same name must have the same text. New queries wait for their start, those
+         that the job no longer has wait for their stop. Queries that were added to the running job go on without being
+         in the job; those that were dropped from it stay dropped. Static tables are read once and kept.
 
              (new) ─► prepared ─► running ─► dropping ─► stopping ─► dropped
                          │ control record      │ control record  │ its last result is out
                          └ start               └ stop
 
-State    `ledger.json` below the checkpoint, sealed: shards, streams, per query its text, routing and what became of it,
-         how many control records have been taken up; `tables/<name>.<digest>.arrow`.
+State    `ledger.json` below the checkpoint, sealed: shards, streams, how many control records have been taken up; per
+         query its text, routing and state; `tables/<name>.<digest>.arrow`.
 Limits   A changed query is refused: its stored rows and counts are those of the old text. Of queries that have gone it
          keeps the newest thousand, without their texts, and those that a job file may still name.
 """

@@ -1,8 +1,8 @@
-"""A job and its checkpoint to a layout.
+"""From a job and its checkpoint to a layout.
 
-Answer   `reconciled` refuses what does not fit the checkpoint, notes in the ledger what is new and what is missing, and
-         lays out the queries that shards may have to know: those of the job, those that were added to it while it ran,
-         and those that are on their way out. Queries that were routed before keep their routes.
+Answer   `reconciled` refuses what does not fit the checkpoint, and notes in the ledger which queries are new or missing.
+         The layout has the queries that shards may have to know: those of the job, those that were added while it ran,
+         and those that still owe results. Queries that were routed before keep their routes.
 State    The ledger, written.
 Limits   The caller says how many shards there are where nothing else does.
 """
