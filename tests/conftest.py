@@ -33,6 +33,8 @@ make_small()
 def pytest_configure(config: pytest.Config) -> None:
     # Workers and children of tests have this seed too, should there be another commit meanwhile.
     os.environ["EDDYLINE_SEED"] = str(first_seed())
+    # While modules are loaded and tests are collected nothing becomes garbage.
+    gc.disable()
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(first_seed())
     if "EDDYLINE_DURATIONS" in os.environ:
@@ -49,6 +51,7 @@ def pytest_collection_finish() -> None:
     """Modules and tests are no garbage: looks for it pass them over, and come less often."""
     gc.freeze()
     gc.set_threshold(5_000, 20, 20)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

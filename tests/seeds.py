@@ -1,8 +1,8 @@
 """Where random cases begin, and how many there are.
 
 Answer   `first_seed(apart)` is the first seed of a suite: the seed of the run plus a distance that keeps suites apart.
-         `cases(whole, soak)` is the number of cases of a suite. A run has an eighth of `whole`; a soak has `soak`
-         cases, or else `whole`.
+         `cases(whole, soak)` is the number of cases of a suite. A run has a quarter of `whole`; a soak has `soak`
+         cases, or else `whole`. `some(of)` are so many of a fixed list.
 State    The seed of the run is `EDDYLINE_SEED`. Without this variable the commit gives it: each commit has other cases,
          and the same commit has the same ones. Outside of git it is 0. `tests/conftest.py` prints it.
          `EDDYLINE_SOAK=1` makes a run a soak, as `make soak` does. `EDDYLINE_SHARE=1` runs whole suites, and 10 runs
@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 #: The share of its cases that a suite runs, unless EDDYLINE_SHARE says another one.
-SHARE = 0.125
+SHARE = 0.25
 
 
 @cache
@@ -54,6 +58,13 @@ def share() -> float:
 def cases(whole: int, soak: int | None = None) -> int:
     """How many of its `whole` cases a suite runs now; at least one."""
     return max(1, math.ceil((whole if soak is None or not is_soak() else soak) * share()))
+
+
+def some(of: Iterable[T]) -> list[T]:
+    """The part of a fixed list of cases that a suite runs now, drawn by the seed of the run, in the order of the list."""
+    listed = list(of)
+    chosen = random.Random(first_seed()).sample(range(len(listed)), cases(len(listed)))
+    return [listed[at] for at in sorted(chosen)]
 
 
 def is_whole() -> bool:

@@ -98,6 +98,7 @@ CREATE QUERY pairs AS SELECT x.v AS first, y.v AS second FROM a [RANGE 1 SECOND]
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_job_runs_on_the_java_of_the_wheel(place: Path) -> None:
     """With the variables that the Makefile sets: Spark's launcher reads the path of the archive of classes from one of

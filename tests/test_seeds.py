@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.seeds import cases, commit, first_seed, is_whole, repeated_by, seed_of
+from tests.seeds import cases, commit, first_seed, is_whole, repeated_by, seed_of, some
 
 
 @pytest.fixture(autouse=True)
@@ -14,13 +14,24 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quarter_of_the_cases_and_at_least_one() -> None:
-    assert [cases(n) for n in (1, 4, 5, 8, 100)] == [1, 1, 1, 1, 13]
-    assert cases(8, soak=400) == 1 and not is_whole()
+    assert [cases(n) for n in (1, 4, 5, 8, 100)] == [1, 1, 2, 2, 25]
+    assert cases(8, soak=400) == 2 and not is_whole()
 
 
 def test_a_soak_has_all_of_them_or_as_many_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDDYLINE_SOAK", "1")
     assert (cases(8), cases(8, soak=400), is_whole()) == (8, 400, True)
+
+
+def test_some_of_a_list_are_drawn_by_the_seed_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for seed in ("1", "2"):
+        monkeypatch.setenv("EDDYLINE_SEED", seed)
+        found[seed] = some(range(80))
+        assert len(found[seed]) == 20 and found[seed] == sorted({*found[seed]})
+    assert found["1"] != found["2"]
+    monkeypatch.setenv("EDDYLINE_SOAK", "1")
+    assert some("abc") == ["a", "b", "c"]
 
 
 def test_another_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ def test_a_peer_that_is_not_installed_is_left_out_and_named(tmp_path, monkeypatc
     assert record["absent"] == {"bytewax": "not installed: make bench-peers-setup"}
 
 
+@pytest.mark.long
 def test_a_peer_that_cannot_be_installed_says_why(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EDDYLINE_PEERS", str(tmp_path / "peers"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -120,7 +120,8 @@ def serve() -> None:
             pools._threads_queues.clear()
             os.chdir(request["folder"])
             faulthandler.register(signal.SIGUSR1, all_threads=True)
-            _profiled(request["at"], request["number"])
+            if request["number"] or not request["at"]:
+                _profiled(request["at"], request["number"])
             code = main(request["arguments"])
             sys.setprofile(None)
             sys.exit(code)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from eddyline.cli.__main__ import main
 from eddyline.runtime.recovery.snapshot import FORMAT
+from tests import forks
 
 STREAMS = """
 CREATE STREAM a (k BIGINT, s STRING, ts TIMESTAMP) WITH (format='parquet', path='a', time='ts', lateness='2 seconds');
@@ -78,7 +77,7 @@ def test_killed_and_resumed(work: Path, seed: int) -> None:
     ]
     kills = 0
     while True:
-        process = subprocess.Popen(command, cwd=work, env=os.environ)
+        process = forks.Command(command, cwd=work)
         deadline = time.monotonic() + 240
         saved = _stamp(work)
         # Wait until it has begun to save, so that every life makes progress, then strike at a random moment.

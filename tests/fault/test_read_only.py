@@ -32,11 +32,8 @@ CREATE QUERY pairs AS SELECT x.v AS first, y.v AS second FROM a [RANGE 1 SECOND]
 ENGINES = {"embedded": (), "spark": ("--engine", "spark", "--master", "local[2]")}
 CASES = [("embedded", place, gathered) for place in ("state", "out") for gathered in (False, True)]
 CASES += [
-    pytest.param("spark", "state", False, marks=pytest.mark.spark),
-    *(
-        pytest.param("spark", *case, marks=[pytest.mark.spark, pytest.mark.long])
-        for case in (("state", True), ("out", False), ("out", True))
-    ),
+    pytest.param("spark", *case, marks=[pytest.mark.spark, pytest.mark.long])
+    for case in (("state", False), ("state", True), ("out", False), ("out", True))
 ]
 
 

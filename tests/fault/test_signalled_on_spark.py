@@ -92,10 +92,10 @@ def results(folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.fault
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "states",
-    [pytest.param(STATES[10:11]), pytest.param(STATES, marks=[pytest.mark.long])],
+    [STATES[10:11], STATES],
     ids=["one state", "each state"],
 )
 @pytest.mark.timeout(3600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from eddyline.operators.join.sharing.shared_probes import ShareFirstProbes
 from eddyline.settings import Settings
 from eddyline.tuning import SchedulingTuning, SharingTuning, Tuning
 from tests.operators.hopeless import HOPELESS, Hopeless
+from tests.seeds import some
 
 TUNING = Tuning(scheduling=SchedulingTuning(least_rows=1, least_batch=2), sharing=SharingTuning(many_queries=4))
 
@@ -96,9 +97,10 @@ def test_a_toy_policy_with_schedules_and_many_queries(count: int, scheduler: str
     assert before["probes"] - after["probes"] == left_out
 
 
-@pytest.mark.parametrize("jit", ["off", "exact", "bloom", "auto"])
-@pytest.mark.parametrize("plan", ["mjoin", "((a b) c)", "(a (b c))"])
-@pytest.mark.parametrize("route", ["fixed", "lottery"])
+@pytest.mark.parametrize(
+    ("jit", "plan", "route"),
+    some(product(("off", "exact", "bloom", "auto"), ("mjoin", "((a b) c)", "(a (b c))"), ("fixed", "lottery"))),
+)
 def test_a_toy_policy_beside_demand_shared_probes_and_the_lottery(jit: str, plan: str, route: str) -> None:
     plain, _, _ = answered(BESIDE, (), jit="off")
     options = {"jit": jit, "route": route, "plan": plan}

@@ -273,7 +273,67 @@ FAULTS = (
         ("runtime/test_timelines.py", "property/test_answers.py::test_engine_equals_oracle"),
         random=True,
     ),
-    # -- Spark and the dashboard
+    # -- templates, promises and what can be removed
+    Fault(
+        "a template leaves out the row of the instant that is asked for",
+        "operators/template/rows.py",
+        'high = np.searchsorted(ts, requests.instant, side="right")',
+        'high = np.searchsorted(ts, requests.instant, side="left")',
+        ("property/test_templates.py",),
+        random=True,
+    ),
+    Fault(
+        "a promise holds for the row that stands with it",
+        "operators/promises/closed.py",
+        "columns, regions, len(ranks)) <= ranks",
+        "columns, regions, len(ranks)) < ranks",
+        ("property/test_promises.py", "spark/test_promises.py"),
+        random=True,
+    ),
+    Fault(
+        "a room that stays needs one that can be removed",
+        "operators/join/port.py",
+        "from __future__ import annotations\n",
+        "from __future__ import annotations\n\nimport eddyline.operators.join.zones\n",
+        ("test_removable.py",),
+    ),
+    # -- the command line
+    Fault(
+        "an error ends with exit code 0",
+        "cli/__main__.py",
+        "return problem.exit_code",
+        "return 0",
+        ("cli/test_check.py",),
+    ),
+    Fault(
+        "the first signal ends the process at once",
+        "cli/running/signals.py",
+        "if self._first is not None and now - self._first > _ONE_SIGNAL:",
+        "if self._first is None or now - self._first > _ONE_SIGNAL:",
+        ("fault/test_deep_signals.py",),
+    ),
+    # -- shards, Spark and the dashboard
+    Fault(
+        "manifests of old batches stay",
+        "runtime/sharded/storage/heads.py",
+        "            self.objects.delete(_name(batch))\n",
+        "",
+        ("fault/test_sharded_matrix.py",),
+    ),
+    Fault(
+        "a batch that counts runs again",
+        "runtime/sharded/conducting.py",
+        "        if head is None:\n            batch, position",
+        "        if True:\n            batch, position",
+        ("fault/test_sharded_matrix.py",),
+    ),
+    Fault(
+        "what one task of Spark has made is lost",
+        "runtime/spark/conductor.py",
+        "for _, fields in found.collect()]",
+        "for _, fields in found.collect()[1:]]",
+        ("spark/test_job.py",),
+    ),
     Fault(
         "a job with another number of shards goes on",
         "runtime/sharded/job/ledger.py",

@@ -27,7 +27,7 @@ from tests.property.strategies import random_case
 from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = cases(8)
+BLOCKS = cases(4, soak=8)
 #: Far from the seeds of the tests over all queries.
 FIRST = first_seed(700_000)
 

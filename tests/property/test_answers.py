@@ -17,9 +17,9 @@ from tests.seeds import cases, first_seed
 
 #: Cases per block; blocks are tests of their own, so that two workers share them and a failure names its seed.
 BLOCK = 50
-#: With the cases of `test_aggregates.py`, which the same generator draws, a whole run compares 2,000 cases with the
-#: oracle.
-BLOCKS = cases(36, soak=400)
+#: With the cases of `test_aggregates.py`, which the same generator draws, a whole run compares 1,100 cases with the
+#: oracle, and a round of a soak 20,200.
+BLOCKS = cases(20, soak=400)
 #: Interrupted cases in a block; each of them writes checkpoints and files.
 INTERRUPTED = 4
 FIRST = first_seed()

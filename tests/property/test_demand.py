@@ -22,8 +22,8 @@ from tests.property.test_aggregates import run_restarted
 from tests.property.test_migration import run_migrating
 from tests.seeds import cases, first_seed
 
-BLOCK = 25
-BLOCKS = cases(14)
+BLOCK = 20
+BLOCKS = cases(8, soak=14)
 FIRST = first_seed()
 
 
@@ -89,7 +89,7 @@ def test_other_trees_in_the_middle(block: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("plan", ["((a b) c)", "mjoin"])
+@pytest.mark.parametrize("plan", ["((a b) c)", pytest.param("mjoin", marks=pytest.mark.long)])
 def test_epochs_of_a_hundred_thousand_rows(plan: str) -> None:
     rng = np.random.default_rng(9)
     made = {}
@@ -153,7 +153,7 @@ def test_edges_that_change_their_minds(block: int) -> None:
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("block", range(cases(6)))
+@pytest.mark.parametrize("block", range(cases(4, soak=6)))
 def test_any_query_with_demand(block: int) -> None:
     """Tables, aggregates, self-joins, strings, residual conditions, late rows: as the engine's own property test has
     them."""

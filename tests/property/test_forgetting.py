@@ -38,7 +38,7 @@ from tests.property.test_migration import replant_some, spill_some
 from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = cases(6)
+BLOCKS = cases(4, soak=6)
 FIRST = first_seed(900_000)
 
 #: Stores close their gaps as soon as half of their rows are gone, however few they are.

@@ -22,7 +22,7 @@ from tests.property.strategies import random_case
 from tests.seeds import cases, first_seed
 
 BLOCK = 50
-BLOCKS = cases(8)
+BLOCKS = cases(4, soak=8)
 FIRST = first_seed(700_000)
 
 

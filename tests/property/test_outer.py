@@ -20,7 +20,7 @@ from tests.seeds import cases, first_seed
 from tests.spark.sharded import run_sharded
 
 BLOCK = 20
-BLOCKS = cases(6)
+BLOCKS = cases(4, soak=6)
 FIRST = first_seed(1_990_000)
 
 

@@ -18,7 +18,7 @@ from eddyline.tuning import PatternTuning
 from tests.property.patterns import STREAM, Case, random_case
 from tests.seeds import cases, first_seed, is_whole
 
-CASES = cases(1_760)
+CASES = cases(880, soak=1_760)
 
 
 def job_of(case: Case) -> Job:

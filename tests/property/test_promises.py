@@ -27,10 +27,10 @@ from tests.property.test_migration import replant_some, spill_some
 from tests.seeds import cases, first_seed
 
 #: A case is a query in a world of its own streams, whose whole answer is compared with the oracle. A world has nine or
-#: ten of them: 221 worlds with 2,090 cases, on and off, and 51 worlds with 483 cases among restarts, other trees,
-#: stores on disk, and queries that come and go.
+#: ten of them. A round of a soak has 221 worlds with 2,090 cases, on and off, and 51 worlds with 483 cases among
+#: restarts, other trees, stores on disk, and queries that come and go.
 BLOCK = 17
-BLOCKS = cases(13)
+BLOCKS = cases(8, soak=13)
 FIRST = first_seed(1_500_000)
 #: Every aggregate looks for finished groups, however few there are.
 HASTY = Tuning(punctuations=PunctuationTuning(least_groups=0))

@@ -22,7 +22,7 @@ from tests.spark.sharded import run_sharded
 from tests.spark.simulated import run_simulated
 
 BLOCK = 12
-BLOCKS = cases(5)
+BLOCKS = cases(4, soak=5)
 FIRST = first_seed(2_100_000)
 SECOND = 1_000_000
 COLUMNS = (("k", "INT"), ("v", "INT"), ("ts", "TIMESTAMP"))

@@ -18,7 +18,7 @@ from eddyline import Session
 from eddyline.settings import Settings
 from tests.seeds import cases, first_seed
 
-BLOCK, BLOCKS = 15, cases(6)
+BLOCK, BLOCKS = 15, cases(4, soak=6)
 FIRST = first_seed(770_000)
 WINDOWS = ("", "", "[RANGE 3 SECONDS]", "[RANGE 20 SECONDS]", "[ROWS 5]", "[ROWS 40]")
 SECOND = 1_000_000

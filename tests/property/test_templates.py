@@ -22,7 +22,7 @@ from tests.property.templates import SECOND, TemplateCase, random_ask, random_te
 from tests.seeds import cases, first_seed
 
 BLOCK = 25
-BLOCKS = cases(80, soak=400)
+BLOCKS = cases(48, soak=400)
 FIRST = first_seed()
 
 

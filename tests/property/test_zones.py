@@ -20,7 +20,7 @@ from tests.seeds import cases, first_seed
 
 #: Each world has so many queries, asked with zones, without, and as cost decides.
 QUERIES = 25
-BLOCKS = cases(80, soak=800)
+BLOCKS = cases(48, soak=800)
 FIRST = first_seed(160_000)
 SMALL_ZONES = Settings(epoch_rows=10_000, tuning=Tuning(zones=ZoneTuning(rows=8, least_rows=3)))
 

@@ -13,9 +13,9 @@ from eddyline import Session
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["in memory", "on a checkpoint"])
-def test_twenty_starts_and_stops_leave_no_thread_and_no_handle(tmp_path: Path, kept: bool) -> None:
+def test_many_starts_and_stops_leave_no_thread_and_no_handle(tmp_path: Path, kept: bool) -> None:
     me, seen = psutil.Process(), []
-    for number in range(20):
+    for number in range(10):
         with Session(checkpoint=str(tmp_path / "state") if kept else None) as session:
             session.execute("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
             session.query("sums", "SELECT k, COUNT(*) AS n FROM a [RANGE 1 SECOND] GROUP BY k")
@@ -26,4 +26,4 @@ def test_twenty_starts_and_stops_leave_no_thread_and_no_handle(tmp_path: Path, k
                 time.sleep(0.01)
         gc.collect()
         seen.append((me.num_threads(), me.num_fds()))
-    assert seen[19] == seen[4] == seen[9], seen
+    assert seen[9] == seen[3] == seen[6], seen
