@@ -10,39 +10,34 @@ from __future__ import annotations
 import argparse
 
 from eddyline.cli.generate_options import KINDS, RATES
-from eddyline.cli.loading import when_run
+from eddyline.cli.loading import command, when_run
 from eddyline.cli.running.options import add_dashboard_options
 
 
 def run(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("run", help="run a job file")
-    parser.add_argument("job", help="job file")
-    parser.add_argument(
-        "--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)"
-    )
-    parser.add_argument("--master", default="local[*]", help="Spark master (default: local[*])")
-    parser.add_argument("--once", action="store_true", help="read what is there now to its end, then close")
-    parser.add_argument("--out", metavar="DIR", help="write results to DIR/<query>/*.parquet")
-    parser.add_argument("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
-    parser.add_argument("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")
-    parser.add_argument("--stats", metavar="FILE", help="write figures of the run as JSON")
+    add = command(commands, "run", "run a job file")
+    add("job", help="job file")
+    add("--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)")
+    add("--master", default="local[*]", help="Spark master (default: local[*])")
+    add("--once", action="store_true", help="read what is there now to its end, then close")
+    add("--out", metavar="DIR", help="write results to DIR/<query>/*.parquet")
+    add("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
+    add("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")
+    add("--stats", metavar="FILE", help="write figures of the run as JSON")
     add_dashboard_options(
-        parser, "--dashboard", "serve a page about the job at http://HOST:PORT (default host: 127.0.0.1)"
+        add, "--dashboard", "serve a page about the job at http://HOST:PORT (default host: 127.0.0.1)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=when_run("run"))
+    add("--quiet", action="store_true", help="no progress")
 
 
 def shell(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
+    add = command(
+        commands,
         "shell",
-        help="try queries on files interactively",
+        "try queries on files interactively",
         description="`eddyline shell [FILE …]`: try queries on files.",
     )
-    parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="job files (.sql) to carry out, data files or folders to open"
-    )
-    parser.set_defaults(run=when_run("shell"))
+    add("files", nargs="*", metavar="FILE", help="job files (.sql) to carry out, data files or folders to open")
 
 
 def generate(commands: argparse._SubParsersAction) -> None:
@@ -73,12 +68,11 @@ def generate(commands: argparse._SubParsersAction) -> None:
 
 
 def demo(commands: argparse._SubParsersAction) -> None:
-    demo = commands.add_parser("demo", help="generate auction streams and run several queries over them")
-    demo.add_argument("--dir", default="demo", help="where data and results go (default: demo)")
-    demo.add_argument("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
-    demo.add_argument("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
-    demo.add_argument("--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)")
-    demo.set_defaults(run=when_run("demo"))
+    add = command(commands, "demo", "generate auction streams and run several queries over them")
+    add("--dir", default="demo", help="where data and results go (default: demo)")
+    add("--seconds", type=float, default=300.0, help="seconds of event time (default: 300)")
+    add("--rate", type=float, default=1_000.0, help="bids per second (default: 1000)")
+    add("--engine", choices=("embedded", "spark"), default="spark", help="where it runs (default: spark)")
 
 
 def warm(commands: argparse._SubParsersAction) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eddyline.cli.loading import when_run
+from eddyline.cli.loading import command
 
 #: The methods of the search and the heuristics of rgreedy, as `plan/index_choice` has them.
 SEARCHES = ("auto", "exact", "eprune", "rgreedy", "hybrid", "enumerate")
@@ -27,31 +27,24 @@ def lab(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def index(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "index",
-        help="find how many address bits each attribute of an index gets",
+    add = command(
+        commands,
+        "lab.index",
+        "find how many address bits each attribute of an index gets",
         description="Find the index configuration that costs a workload least. Prints JSON.",
     )
-    parser.add_argument(
+    add(
         "workload",
         type=Path,
         help="JSON file with attributes, patterns, rates and, optionally, costs; - reads standard input",
     )
-    parser.add_argument(
-        "--bits", type=int, default=16, metavar="B", help="address bits, 0 to 24 (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--search", choices=SEARCHES, default="auto", help="method of the search (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--heuristic", choices=HEURISTICS, default="owl", help="how rgreedy ranks attributes (default: %(default)s)"
-    )
-    parser.set_defaults(run=when_run("lab.index"))
+    add("--bits", type=int, default=16, metavar="B", help="address bits, 0 to 24 (default: %(default)s)")
+    add("--search", choices=SEARCHES, default="auto", help="method of the search (default: %(default)s)")
+    add("--heuristic", choices=HEURISTICS, default="owl", help="how rgreedy ranks attributes (default: %(default)s)")
 
 
 def calibrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("calibrate", help="measure what operations cost on this machine, for the planner")
+    add = command(commands, "lab.calibrate", "measure what operations cost on this machine, for the planner")
     text = "runs of each kind; the fastest counts (default: %(default)s)"
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help=text)
-    parser.add_argument("--dry-run", action="store_true", help="print what was measured and keep nothing")
-    parser.set_defaults(run=when_run("lab.calibrate"))
+    add("--repeats", type=int, default=5, metavar="N", help=text)
+    add("--dry-run", action="store_true", help="print what was measured and keep nothing")

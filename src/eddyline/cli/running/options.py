@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from eddyline.cli.loading import when_run
+from eddyline.cli.loading import AddOption, command, when_run
 
 
 def query(commands: argparse._SubParsersAction) -> None:
@@ -38,47 +38,36 @@ def query(commands: argparse._SubParsersAction) -> None:
 
 
 def request(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("request", help="query a template of a running job")
-    parser.add_argument(
-        "text", nargs="?", metavar="REQUEST", help="for example: dst, bytes FROM traffic WHERE src = '10.0.0.1'"
-    )
-    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    parser.add_argument("--file", metavar="F", help="a file with requests, each ended by ;")
-    parser.add_argument("--as-of", metavar="T", help="the instant, for requests without AS OF")
-    parser.add_argument(
-        "--timeout", type=float, metavar="S", help="seconds to wait for the answer (default: as long as the job runs)"
-    )
-    parser.add_argument(
-        "--format", choices=("table", "csv", "jsonl"), default="table", help="how answers are printed (default: table)"
-    )
-    parser.set_defaults(run=when_run("running.request"))
+    add = command(commands, "running.request", "query a template of a running job")
+    add("text", nargs="?", metavar="REQUEST", help="for example: dst, bytes FROM traffic WHERE src = '10.0.0.1'")
+    add("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+    add("--file", metavar="F", help="a file with requests, each ended by ;")
+    add("--as-of", metavar="T", help="the instant, for requests without AS OF")
+    add("--timeout", type=float, metavar="S", help="seconds to wait for the answer (default: as long as the job runs)")
+    add("--format", choices=("table", "csv", "jsonl"), default="table", help="how answers are printed (default: table)")
 
 
 def state(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("state", help="show what a checkpoint holds")
-    parser.add_argument(
-        "--checkpoint", required=True, metavar="DIR", help="the checkpoint folder of a job, running or not"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object; times in microseconds since 1970")
-    parser.set_defaults(run=when_run("running.state"))
+    add = command(commands, "running.state", "show what a checkpoint holds")
+    add("--checkpoint", required=True, metavar="DIR", help="the checkpoint folder of a job, running or not")
+    add("--json", action="store_true", help="one JSON object; times in microseconds since 1970")
 
 
 def dashboard(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("dashboard", help="serve a page about a job, beside it or after it has ended")
-    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    add_dashboard_options(parser, "--port", "where the page is served (default: a free port of 127.0.0.1)")
-    parser.set_defaults(run=when_run("running.dashboard"))
+    add = command(commands, "running.dashboard", "serve a page about a job, beside it or after it has ended")
+    add("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+    add_dashboard_options(add, "--port", "where the page is served (default: a free port of 127.0.0.1)")
 
 
-def add_dashboard_options(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+def add_dashboard_options(add: AddOption, name: str, text: str) -> None:
     """The options of every command that serves a page."""
-    parser.add_argument(name, metavar="[HOST:]PORT", help=text)
-    parser.add_argument(
+    add(name, metavar="[HOST:]PORT", help=text)
+    add(
         "--dashboard-token-file",
         metavar="FILE",
         help="take the token from FILE; needed for a HOST that others can reach",
     )
-    parser.add_argument(
+    add(
         "--dashboard-readonly",
         action="store_true",
         help="pages only read: they add and drop no query and send no request",
@@ -86,13 +75,12 @@ def add_dashboard_options(parser: argparse.ArgumentParser, name: str, text: str)
 
 
 def top(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("top", help="show a job on the terminal, live")
-    parser.add_argument("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
-    parser.add_argument(
+    add = command(commands, "running.top", "show a job on the terminal, live")
+    add("--job", required=True, metavar="DIR", help="the job's checkpoint folder")
+    add(
         "--sort",
         choices=("rate", "results", "share", "name"),
         default="rate",
         help="order of the queries (default: rate)",
     )
-    parser.add_argument("--once", action="store_true", help="print it once")
-    parser.set_defaults(run=when_run("running.top"))
+    add("--once", action="store_true", help="print it once")
