@@ -41,9 +41,21 @@ def __getattr__(name: str) -> Any:
         return version("eddyline")
     if name not in _HOMES:
         raise AttributeError(f"module 'eddyline' has no attribute {name!r}")
+    import gc
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    # Modules, classes and functions are many objects that stay. Collections of garbage while they are loaded would visit
+    # all of them again and again, for a seventh of the CPU time of a short program, and free nothing.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        if name == "Session":
+            # What the first session in this process loads.
+            importlib.import_module("eddyline.runtime.embedded.runner")
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

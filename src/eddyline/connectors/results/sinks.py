@@ -9,17 +9,19 @@ Limits   Only file and memory sinks can remove results (`truncate_after`). After
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.formats.encoders import ENCODERS
 from eddyline.connectors.results.output import FileSink, Writer, arranged, newest_time
 from eddyline.errors import BindingProblem, EddylineError, SourceProblem, UserError
 from eddyline.tuning import OutputTuning
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
 
 SINK_FORMATS = (*ENCODERS, "memory", "console", "drop")
 #: Written by Spark's own connectors, where their jars are.
@@ -164,6 +166,9 @@ class ConsoleSink(PassingSink):
     """Shows results as tables on the terminal, a bounded number of rows of each."""
 
     def __init__(self, title: str, rows: int = 20, console: Console | None = None):
+        # Few jobs print tables, and Rich takes long to load.
+        from rich.console import Console
+
         self._title = title
         self._limit = rows
         self._console = console or Console()
@@ -175,6 +180,9 @@ class ConsoleSink(PassingSink):
 
 def as_rich(table: pa.Table, title: str, limit: int) -> RichTable:
     """The first rows of a table for the terminal."""
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
     more = None if table.num_rows <= limit else f"{table.num_rows - limit} more rows"
     shown = RichTable(title=title, title_justify="left", caption=more)
     for field in table.schema:

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import mix
+from eddyline.kernels.raw import put
 
 #: Chains do not reach further back than a 32-bit distance; rows that far apart are never in one memory.
 _FAR = 2**31 - 1
@@ -322,8 +323,13 @@ def probe_portion(probing, stored, start, most):
     rows = len(probing.hashes)
     left = np.empty(min(1024 + 2 * rows, most), np.int64)
     right = np.empty(len(left), np.int64)
-    whole, o, visited, n, seen, at = _walk_into(left, right, 0, 0, start, probing, stored)
-    while o < rows:
+    whole, o, visited = np.int64(0), np.int64(0), np.int64(0)
+    while True:
+        # The walk stands in one place: each further one would be compiled by itself.
+        whole, o, more, n, seen, at = _walk_into(left, right, whole, o, start if o == 0 else -1, probing, stored)
+        visited += more
+        if o == rows:
+            return left[:whole], right[:whole], visited, o, np.int64(-1)
         if len(left) >= most:
             if whole:
                 return left[:whole], right[:whole], visited, o, np.int64(-1)
@@ -332,12 +338,9 @@ def probe_portion(probing, stored, start, most):
         room = min(2 * len(left) + np.int64(1.25 * whole * (rows - o) / (o + 1)), most)
         wide_left = np.empty(room, np.int64)
         wide_right = np.empty(room, np.int64)
-        wide_left[:whole] = left[:whole]
-        wide_right[:whole] = right[:whole]
+        put(wide_left, 0, left[:whole])
+        put(wide_right, 0, right[:whole])
         left, right = wide_left, wide_right
-        whole, o, more, n, seen, at = _walk_into(left, right, whole, o, start if o == 0 else -1, probing, stored)
-        visited += more
-    return left[:whole], right[:whole], visited, o, np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -374,12 +377,13 @@ def probe_scan(probing, keyed, stored):
     rows = stored.end - stored.first
     left = np.empty(1024 + 2 * len(limit) + rows, np.int64)
     right = np.empty(len(left), np.int64)
-    n, o = _scan_into(left, right, 0, 0, probing, keyed, stored)
-    while o < len(limit):
+    n, o = np.int64(0), np.int64(0)
+    while True:
+        n, o = _scan_into(left, right, n, o, probing, keyed, stored)
+        if o == len(limit):
+            return left[:n], right[:n], len(limit) * rows
         wide_left = np.empty(2 * len(left), np.int64)
         wide_right = np.empty(2 * len(left), np.int64)
-        wide_left[:n] = left[:n]
-        wide_right[:n] = right[:n]
+        put(wide_left, 0, left[:n])
+        put(wide_right, 0, right[:n])
         left, right = wide_left, wide_right
-        n, o = _scan_into(left, right, n, o, probing, keyed, stored)
-    return left[:n], right[:n], len(limit) * rows

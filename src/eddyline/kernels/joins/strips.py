@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.hashing import mix
+from eddyline.kernels.raw import put
 
 #: No stored row, not even the end of a chain.
 UNKNOWN = -2
@@ -261,7 +262,7 @@ def lay_out(of, level, own, start, ends, stamps, clocks, room):
         begin = start[r]
         mine, found = (second, first) if of[r] else (first, second)
         mine[at : at + size] = own[r]
-        found[at : at + size] = room[begin : begin + size]
+        put(found, at, room[begin : begin + size])
         stamp[at : at + size] = stamps[r]
         clock[at : at + size] = clocks[r]
         at += size

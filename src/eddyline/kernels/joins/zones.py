@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from eddyline.kernels.raw import put
+
 _LEAST = np.int64(-(2**63))
 _MOST = np.int64(2**63 - 1)
 #: Up to this number of keys of a sorted zone are put in order of place one by one. In nanoseconds per pair, 8 keys take
@@ -293,7 +295,7 @@ def within_stretches(probing, stored, grid, settled, within):
                 # Every pair is written; the next pair overwrites one that does not satisfy the conditions.
                 if n + end - first >= len(found):
                     wide = np.empty(2 * (n + end - first), np.int64)
-                    wide[:n] = found[:n]
+                    put(wide, 0, found[:n])
                     found = wide
                 reached = n
                 if settled[kind] and in_time_order:
@@ -305,8 +307,8 @@ def within_stretches(probing, stored, grid, settled, within):
                     if sorts and first == cuts[j] - base and end == cuts[j + 1] - base:
                         a, b = first - start, end - start
                         if not is_sorted[j]:
-                            places[a:b] = a + np.argsort(keys[0, a:b])
-                            ordered[a:b] = keys[0, places[a:b]]
+                            put(places, a, a + np.argsort(keys[0, a:b]))
+                            put(ordered, a, keys[0, places[a:b]])
                             is_sorted[j] = True
                         if below <= ordered[a] and ordered[b - 1] <= above:
                             for p in range(first, end):

@@ -58,6 +58,7 @@ from eddyline.kernels.patterns.automaton_runs import (
     step,
 )
 from eddyline.kernels.patterns.borrowing import borrowed
+from eddyline.kernels.raw import put
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -85,14 +86,14 @@ def _checked(trace, t, row, traces, monitor, out, count):
     if broken:
         place = count[VIOLATIONS]
         out.violation_row[place] = row
-        out.violation_seen[place, :] = traces.seen[trace]
+        put(out.violation_seen[place], 0, traces.seen[trace])
         out.violation_whole[place] = traces.whole[trace]
         count[VIOLATIONS] += 1
         return True, False
     word, bit = t >> 6, _ONE << np.uint64(t & 63)
     fresh = traces.seen[trace, word] & bit == _ZERO
     traces.seen[trace, word] |= bit
-    traces.closed[trace, :] = closed
+    put(traces.closed[trace], 0, closed)
     return False, fresh
 
 

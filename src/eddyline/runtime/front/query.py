@@ -9,7 +9,6 @@ Limits   Each of them processes first what has been pushed, unless the job runs 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -74,6 +73,8 @@ class Query:
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Results as they come, batch by batch: they are taken. It ends when the job no longer runs in the
         background."""
+        import asyncio
+
         while True:
             goes_on = self._runner.is_running
             tables = await asyncio.to_thread(self._taken)
