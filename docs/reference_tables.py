@@ -1,7 +1,7 @@
-"""The reference pages that are made from tables in the code: functions and settings.
+"""The reference pages that are made from the code: functions, settings and the names of Python.
 
-Answer   `python docs/reference_tables.py` writes docs/reference/functions.md and docs/reference/settings.md anew;
-         `pages()` gives their texts, for the test that they are up to date.
+Answer   `python docs/reference_tables.py` writes functions.md, settings.md and python.md in docs/reference anew;
+         `pages()` gives their texts, for the test that they are up to date. `python_reference.py` makes the last.
 Limits   What a page says of an entry is the entry's own help text. Whether an option has an effect is found by looking
          for `settings.<option>` in the source.
 """
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from html import escape
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 from eddyline.model.expressions.functions import AGGREGATES, ALIASES, FUNCTIONS
 from eddyline.model.expressions.signatures import DATE_PARTS, TRUNC_PARTS
@@ -145,7 +147,19 @@ def settings_page() -> str:
 
 def pages() -> dict[Path, str]:
     """The pages and their texts."""
-    return {REFERENCE / "functions.md": functions_page(), REFERENCE / "settings.md": settings_page()}
+    return {
+        REFERENCE / "functions.md": functions_page(),
+        REFERENCE / "settings.md": settings_page(),
+        REFERENCE / "python.md": python_reference().page(NOTE.replace("table in the code", "docstring")),
+    }
+
+
+def python_reference() -> ModuleType:
+    spec = spec_from_file_location("python_reference", Path(__file__).with_name("python_reference.py"))
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as parquet
@@ -146,12 +149,39 @@ def test_final_answers_are_those_of_duckdb(
         assert answered(query) == sorted(duckdb.sql(sql).fetchall()) != []
 
 
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    """Its cells share their names, and the last expression of a cell is what a notebook shows."""
+    names: dict[str, object] = {}
+    shown: list[Any] = []
+    for number, cell in enumerate(json.loads((FOLDER / "notebook.ipynb").read_text())["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        assert cell["outputs"] == [] and cell["execution_count"] is None, "outputs are not kept in the file"
+        tree = ast.parse("".join(cell["source"]), f"cell {number}")
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, f"cell {number}", "exec"), names)
+        if last is not None:
+            found = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
+            shown.append(found._repr_html_() if hasattr(found, "_repr_html_") else found)
+    frame, session, raised, dead, minutes, query, plan, stopped = shown
+    assert "a lot" in frame and "135.5" in frame
+    assert "raised" in session and "per_minute" in session
+    assert raised.count("<tr") == 4 and "120.0" in raised
+    assert dead == ["bad: pushed row 4: column price is declared as DOUBLE and holds 'a lot'"]
+    assert minutes.count("<tr") == 3 and "150.0" in minutes and "90.0" in minutes
+    assert "4 results" in query
+    assert "<svg" in plan
+    assert stopped is None
+
+
 def test_every_example_is_listed_and_tested() -> None:
     listed = (FOLDER / "README.md").read_text()
-    found = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sql"))
+    found = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".sql", ".ipynb"))
     # Those on Spark are run by tests/spark/test_pages.py.
-    tested = [f"{name}.py" for name in (*PRINTED, "event_log", "generators", "spark_frames", "spark_query")] + [
-        f"{name}.sql" for name in ("window_join", "self_join", "aggregates", "closing_auctions", "composed")
-    ]
+    tested = (
+        ["notebook.ipynb"]
+        + [f"{name}.py" for name in (*PRINTED, "event_log", "generators", "spark_frames", "spark_query")]
+        + [f"{name}.sql" for name in ("window_join", "self_join", "aggregates", "closing_auctions", "composed")]
+    )
     assert found == sorted(tested)
     assert all(f"]({name})" in listed for name in found)

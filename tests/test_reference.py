@@ -4,10 +4,12 @@ measured."""
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
 
+import eddyline
 from eddyline.model.expressions.functions import AGGREGATES, FUNCTIONS
 from eddyline.settings import OPTIONS
 
@@ -36,6 +38,27 @@ def test_every_entry_stands_on_its_page() -> None:
         assert module._code(signature) in functions
     for name, option in OPTIONS.items():
         assert f"| `{'experiment.' * (option.experiment is True)}{name}` |" in settings
+
+
+def test_every_public_name_and_parameter_is_documented() -> None:
+    """The page of Python has each public class with all its methods, and each docstring names all parameters."""
+    module = tables("reference_tables").python_reference()
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    assert sorted(module.CLASSES) == sorted(eddyline.__all__)
+    undocumented = []
+    for name in module.CLASSES:
+        found = getattr(eddyline, name)
+        assert f"\n## {name}\n" in page
+        for member, what in module.members(found):
+            assert f"\n### {name}.{member}\n" in page
+            text = what.__doc__ or ""
+            parameters = [] if isinstance(what, property) else list(inspect.signature(what).parameters)[1:]
+            missing = [one for one in parameters if re.search(rf"`{one}`|^ +{one}: |`{one} =", text, re.M) is None]
+            if not text or (missing and not member.startswith("__")):
+                undocumented.append((name, member, missing))
+    assert undocumented == []
+    constructed = inspect.signature(eddyline.Session.__init__).parameters
+    assert all(f"- `{one}`: " in page for one in list(constructed)[1:])
 
 
 def test_the_benchmark_page_says_what_the_result_files_say() -> None:

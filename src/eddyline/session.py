@@ -122,11 +122,26 @@ class Session:
     # -- saying what there is
 
     def execute(self, sql: str) -> list[str]:
-        """Carry out statements; returns the texts of EXPLAINs."""
+        """Carry out the statements of `sql`, and return the texts of EXPLAINs among them.
+
+        Raises:
+            UserError: A statement cannot be carried out; those before it have been.
+
+        >>> Session().execute("CREATE STREAM bids (item BIGINT, ts TIMESTAMP) WITH (time = 'ts')")
+        []
+        """
         return self._statements.execute(sql)
 
     def set(self, name: str, value: Value) -> None:
-        """Like SET: for what is created after it."""
+        """The same as `SET name = value`, for what is created after it.
+
+        Args:
+            name: The option.
+            value: Its value: a text, a number, or True and False.
+
+        Raises:
+            SettingProblem: There is no option of this name, or it does not take the value.
+        """
         self.job.settings = self.job.settings.with_option(name, value)
 
     def stream(
@@ -141,9 +156,22 @@ class Session:
         sequence: str | None = None,
         time_unit: str | None = None,
     ) -> None:
-        """Declare a stream: one whose rows are pushed, by an Arrow schema or a mapping from names to types; one read
-        from a source; or, on Spark, any streaming DataFrame. With `time_unit` ("s", "ms", "us", "ns") the event time may
-        be a column of integers."""
+        """Declare a stream.
+
+        Args:
+            name: What queries call it.
+            schema: A schema of Arrow, or a mapping from names to types: its rows are pushed. A source: it is read. On
+                Spark any streaming DataFrame.
+            time: The column with the event time.
+            lateness: How late rows may come: behind the newest row by so much.
+            idle: A stream that is silent for so long does not hold up others.
+            most_ahead: Rows further ahead of the clock than that are dead letters.
+            sequence: A column that orders rows of one instant.
+            time_unit: "s", "ms", "us" or "ns", where the event time is a column of integers.
+
+        Raises:
+            BindingProblem: The name is taken, or a column is missing or of a wrong type.
+        """
         found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence, time_unit)
         self.job.catalog.add(found)
         self._runner.declare(found, given)
@@ -165,11 +193,26 @@ class Session:
             arguments: Types, or a mapping from names to types: "BIGINT", or of Arrow.
             result: The type of the result.
             arrays: "arrow", or "numpy": then rows with a null in an argument have NULL and are not seen.
+
+        Raises:
+            UserError: A type is not known, or the session has begun to run.
         """
         hand_over(self.job, self._runner.begun, name, function, arguments, result, arrays)
 
     def query(self, name: str, sql: str, **options: Value) -> Query:
-        """Register `SELECT …` or `EVENT …` under a name; options as in CREATE QUERY … WITH."""
+        """Register a query, which sees the rows from now on.
+
+        Args:
+            name: What results, figures and files call it.
+            sql: `SELECT …` or `EVENT …`.
+            options: Settings for this query alone, as in CREATE QUERY … WITH.
+
+        Returns:
+            The query, which has its results.
+
+        Raises:
+            UserError: The text is no query, or names what is not declared.
+        """
         settings = self.job.settings
         for option, value in options.items():
             settings = settings.with_option(option, value)
@@ -190,8 +233,21 @@ class Session:
         group_by: str | None = None,
         aggregates: str | None = None,
     ) -> Query:
-        """Declare a stream of requests to a template: its rows are pushed, or come from a source. Its results have its
-        name."""
+        """Declare a stream of requests to a template. Its results have its name.
+
+        Args:
+            name: What the stream and its results are called.
+            template: The template that answers.
+            columns: As `schema` of `stream`: the rows are pushed, or come from a source.
+            time: The column with the instant that a request asks for.
+            lateness: As in `stream`, and so are `idle` and `most_ahead`.
+            window: The column, if any, with the window of each request.
+            group_by: The column, if any, with the names of the columns to group by.
+            aggregates: The column, if any, with the aggregates that are wanted.
+
+        Returns:
+            The answers, as results of a query.
+        """
         stream, given = self._declared(name, columns, time, (lateness, idle, most_ahead))
         roles = {"window": window, "group_by": group_by, "aggregates": aggregates}
         named: dict[str, tuple[str, Position | None]] = {
@@ -216,6 +272,9 @@ class Session:
             text: What follows the word REQUEST, which may stand before it.
             as_of: The instant, for texts without AS OF.
             timeout: Seconds to wait where the session runs in the background and the instant lies ahead.
+
+        Returns:
+            The groups; for a list of texts one table for each.
         """
         # What only requests need is loaded with the first of them.
         from eddyline.language.requests.request_shapes import RequestShapes
@@ -228,7 +287,7 @@ class Session:
         return tables[0] if isinstance(text, str) else tables
 
     def drop(self, name: str) -> None:
-        """Drop a query: results up to the newest row of any stream so far are still delivered, nothing newer."""
+        """Drop the query `name`: results up to the newest row of any stream so far are still delivered, nothing newer."""
         spelled = self.job.catalog.query(name).name
         self.job.catalog.drop("query", spelled)
         self._runner.drop(spelled)
@@ -236,15 +295,18 @@ class Session:
     def on_results(self, query: str, function: Callable[..., object], *, numbered: bool = False) -> None:
         """Call a function with each table of a query's results, or of the answers to a stream of requests.
 
-        With `numbered` it is called as `function(table, epoch)`, once per epoch: results that come again after a crash
-        come under the same number (on Spark the batch id).
+        Args:
+            query: The name of the query.
+            function: Gets a table of Arrow. An exception of it ends the run.
+            numbered: It is called as `function(table, epoch)`, once per epoch: results that come again after a crash
+                come under the same number (on Spark the batch id).
         """
         self._runner.add_sink(
             self.job.catalog.results_of(query), NumberedSink(function) if numbered else CallbackSink(function)
         )
 
     def sink(self, name: str) -> Sink:
-        """A sink that CREATE SINK made; one of format 'memory' has its rows as `sink(name).table()`."""
+        """The sink `name` that CREATE SINK made; one of format 'memory' has its rows as `session.sink(name).table()`."""
         return self._runner.sink(name)
 
     # -- rows in
@@ -279,7 +341,12 @@ class Session:
 
     def advance(self, stream: str | None = None, *, to: str | datetime) -> None:
         """A heartbeat: no further row of a stream (None: of any) has this time or an earlier one. Windows that end up to
-        there are complete, as `punctuate(stream, "ts <= …")` makes them."""
+        there are complete, as `punctuate(stream, "ts <= …")` makes them.
+
+        Args:
+            stream: The stream; without it all of them.
+            to: The instant, such as "2024-01-01 12:00:00".
+        """
         every = [found for found in self.job.streams if not found.is_derived]
         advance(self._runner, every if stream is None else [self._stream(stream)], to)
 
@@ -312,8 +379,15 @@ class Session:
         self._runner.step_pending()
 
     def run(self, once: bool = True, final: bool | None = None) -> None:
-        """Read all sources; with `once` to their end: every row counts. With `final` the streams end there: what is open is
-        closed, as "The end of the streams" in docs/semantics.md says."""
+        """Read all sources.
+
+        Args:
+            once: To their end: every row counts. Without it the call returns after `ask_to_stop` or a signal.
+            final: The streams end there: what is open is closed, as "The end of the streams" in docs/semantics.md says.
+
+        Raises:
+            UserError: A source cannot be read, or a setting asks for an error that a row causes.
+        """
         self._runner.run(once, final)
 
     def start(self) -> None:
@@ -371,6 +445,7 @@ class Session:
 
     @property
     def pipeline(self) -> Pipeline:
+        """The engine of an embedded session, for a look inside."""
         return self.driver.pipeline
 
     @property
@@ -395,15 +470,15 @@ class Session:
         return session_html(streams, queries, self.stats() if self._runner.begun else None)
 
     def observe(self, observer: Observer) -> None:
-        """Call a function after every epoch, after those of earlier calls; for progress displays."""
+        """Call the function `observer` after every epoch, after those of earlier calls; for progress displays."""
         self._runner.observers.append(observer)
 
     def explain(self, name: str) -> str:
-        """How a query is, or would be, answered."""
+        """How the query `name` is, or would be, answered, as text."""
         return self._runner.explain(self.job.catalog.query(name))
 
     def analysis(self, name: str) -> str:
-        """How a query was answered so far: its plan and what each operator did."""
+        """How the query `name` was answered so far: its plan and what each operator did."""
         return self._runner.analysis(self.job.catalog.query(name).name)
 
     def stats(self) -> dict[str, Any]:
@@ -416,8 +491,13 @@ class Session:
         """Serve a page that shows the session as it runs, and return its address, token included; port 0 takes a free
         one.
 
-        The page is there until the session is left (`with`) or the program ends. A host that others can reach needs a
-        token file.
+        The page is there until the session is left (`with`) or the program ends.
+
+        Args:
+            port: The port; 0 takes a free one.
+            host: The address to listen on. One that others can reach needs a token file.
+            token_file: A file with the token, readable by its owner only.
+            readonly: The page shows, and changes nothing.
         """
         from eddyline.dashboard.server import serve
 
@@ -430,7 +510,7 @@ class Session:
         return served.address
 
     def dead_letters(self, stream: str) -> pa.Table:
-        """Late and bad rows of a stream so far: declared columns as text, and `_reason`."""
+        """Late and bad rows of `stream` so far: declared columns as text, and `_reason`."""
         found = self._stream(stream)
         return pa.concat_tables([bad_schema(found.schema).empty_table(), *self._runner.dead_letters(found)])
 

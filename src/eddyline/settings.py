@@ -81,7 +81,10 @@ class Settings:
     unprefixed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def with_option(self, name: str, value: Value) -> Settings:
-        """These settings with one option changed, its value checked.
+        """These settings with the option `name` changed to `value`, which is checked.
+
+        Raises:
+            SettingProblem: There is no option of this name, or it does not take the value.
 
         >>> Settings().with_option("epoch_rows", 500).epoch_rows
         500

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -108,6 +109,25 @@ def test_a_drop_and_a_limit(work: Path) -> None:
     assert "2 more rows" in said
     assert "nothing is declared" in said
     assert typed(".limit many")[1].mistakes == 1
+
+
+def test_each_statement_is_timed_while_timing_is_on(work: Path) -> None:
+    said, shell = typed(
+        ".open bids bids.csv", ".timing on", "SELECT 1; SELECT price FROM bids;", ".timing off", "SELECT 2;"
+    )
+    assert shell.mistakes == 0
+    found = re.findall(r"^timing: (\d+\.\d{3}) s, (\d+\.\d{3}) s of CPU$", said, re.M)
+    assert len(found) == 2
+    # The time of a statement has in it that of its results, which is shown with two digits.
+    shown = re.findall(r"^[13] rows? in (\d+\.\d\d) s$", said, re.M)
+    assert len(shown) == 3
+    for (spent, computed), seconds in zip(found, shown, strict=False):
+        assert float(spent) >= float(seconds) - 0.005 and float(computed) > 0
+    # A statement that is refused is timed too.
+    said, shell = typed(".timing on", "SELECT nothing FROM nowhere;")
+    assert shell.mistakes == 1 and said.count("timing: ") == 1
+    said, shell = typed(".timing maybe")
+    assert shell.mistakes == 1 and ".timing on, or .timing off" in said
 
 
 def test_rows_that_took_no_part_are_named(work: Path) -> None:

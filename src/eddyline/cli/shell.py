@@ -77,6 +77,7 @@ DESCRIBE name|SELECT …;    show the columns of a stream, table or query
 .tables, \\d                list what is declared
 .schema NAME, \\d NAME      show columns, types and options of a stream, table or query
 .limit N                   show at most N rows of a result (20)
+.timing on|off             show after each statement how long it took, and its CPU time
 .help, help, \\?             show this list
 .quit, quit, exit, \\q       leave the shell; the end of input leaves it, too"""
 
@@ -118,6 +119,8 @@ class Shell:
         self.interactive = interactive
         self.job = Job(workflows=workflow_rules)
         self.limit = 20
+        #: Whether each statement is followed by the time that it took.
+        self.timing = False
         #: How many statements were refused: with one or more the exit code of a piped shell is 2.
         self.mistakes = 0
         self.pending = ""
@@ -133,6 +136,7 @@ class Shell:
             ".tables": (self.tables, 0, 0),
             ".schema": (self.schema, 1, 1),
             ".limit": (self.set_limit, 1, 1),
+            ".timing": (self.set_timing, 1, 1),
             ".help": (lambda: self.show(HELP), 0, 0),
         }
 
@@ -148,7 +152,7 @@ class Shell:
             return True
         statements, self.pending = split(self.pending + line + "\n")
         for text in statements:
-            self.attempt(self.execute, text)
+            self.attempt(self._timed, text)
         if is_blank(self.pending):
             self.pending = ""
         return True
@@ -157,7 +161,7 @@ class Shell:
         """At the end of the input: carry out the text after the last `;` as a statement."""
         rest, self.pending = self.pending, ""
         if rest:
-            self.attempt(self.execute, rest)
+            self.attempt(self._timed, rest)
 
     def attempt(self, work: Callable[[str], None], text: str) -> None:
         """Call `work` with a text; an error is printed with its hint and does not end the shell."""
@@ -186,6 +190,15 @@ class Shell:
         function(*arguments)
 
     # -- statements
+
+    def _timed(self, text: str) -> None:
+        began, before = time.perf_counter(), time.process_time()
+        try:
+            self.execute(text)
+        finally:
+            if self.timing:
+                spent, computed = time.perf_counter() - began, time.process_time() - before
+                self.show(f"timing: {spent:.3f} s, {computed:.3f} s of CPU")
 
     def execute(self, text: str) -> None:
         began = time.perf_counter()
@@ -414,6 +427,11 @@ class Shell:
         if not number.isdecimal():
             raise UserError(f".limit does not take {number}", hint="a whole number of rows")
         self.limit = int(number)
+
+    def set_timing(self, wanted: str) -> None:
+        if wanted not in ("on", "off"):
+            raise UserError(f".timing does not take {wanted}", hint=".timing on, or .timing off")
+        self.timing = wanted == "on"
 
     def words(self) -> dict[str, Sequence[str]]:
         """What the editor completes and colours, by kind."""

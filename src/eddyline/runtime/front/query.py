@@ -62,7 +62,7 @@ class Query:
     # -- results that are taken
 
     def take(self) -> pa.Table:
-        """The results that have come since the last call of `take` or `results`, in order."""
+        """The results that have come since the last call of `take` or `results`, in order, as a table of Arrow."""
         return self._joined(self._taken())
 
     def results(self) -> Iterator[pa.RecordBatch]:
@@ -117,14 +117,22 @@ class Query:
         return True
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as `table`, as a frame of pandas."""
+        """The same as `table`, as a frame of pandas.
+
+        Raises:
+            SettingProblem: pandas is not installed.
+        """
         if find_spec("pandas") is None:
             raise SettingProblem("pandas is not installed", hint="pip install pandas; query.table() needs nothing")
         frame: pandas.DataFrame = self.table().to_pandas()
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """The same as `table`, as a frame of polars."""
+        """The same as `table`, as a frame of polars.
+
+        Raises:
+            SettingProblem: polars is not installed.
+        """
         if find_spec("polars") is None:
             raise SettingProblem("polars is not installed", hint="pip install polars; query.table() needs nothing")
         import polars
@@ -138,7 +146,11 @@ class Query:
 
     def to_dataframe(self, *, streaming: bool = False) -> DataFrame:
         """On Spark: all results delivered so far as a DataFrame; with `streaming` a streaming one, which goes on with
-        those to come."""
+        those to come.
+
+        Raises:
+            UserError: The session does not run on Spark, or keeps no results.
+        """
         frame: DataFrame = self._handle.to_dataframe(streaming)
         return frame
 

@@ -1,7 +1,8 @@
 """A Spark session that the caller owns: what a job needs of it, and how it is left as it was.
 
 Answer   `check_session` refuses what cannot work, with a hint, before anything starts: Spark Connect, an old
-         Spark, workers that cannot import eddyline or do not see the checkpoint. `job_settings` puts a
+         Spark, an interpreter of workers that is another Python or cannot import eddyline. `check_workers` asks the
+         workers themselves, also for the checkpoint. `job_settings` puts a
          job's SQL settings on a session while its query starts, and takes them off again: a streaming query keeps a
          copy.
 State    Which applications have been checked.
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +27,9 @@ from eddyline.runtime.spark.job.session import prepare_session
 
 #: The first Spark whose data sources in Python can end a bounded run.
 _LOWEST_SPARK = (4, 1)
+
+#: Seconds for an interpreter to start.
+_PATIENCE = 60
 
 _CHECKED: set[str] = set()
 
@@ -38,14 +44,14 @@ def check_session(spark: SparkSession) -> None:
         )
     if tuple(map(int, spark.version.split(".")[:2])) < _LOWEST_SPARK:
         raise SettingProblem(f"Spark {spark.version} is too old", hint="pip install 'pyspark>=4.1', on the workers too")
+    if spark.sparkContext.master.startswith("local") and not _has_our_workers(spark):
+        check_interpreter(spark.sparkContext.pythonExec)
 
 
 def check_workers(spark: SparkSession, checkpoint: str) -> None:
     """Ask the workers, once per application, for what they would otherwise fail of in the middle of the first batch."""
     application = f"{spark.sparkContext.applicationId} {checkpoint}"
-    # Workers that our own daemon starts are forks of a process that has imported everything, on this machine.
-    ours = spark.sparkContext.getConf().get("spark.python.daemon.module", "").startswith("eddyline.")
-    if ours or application in _CHECKED:
+    if application in _CHECKED or _has_our_workers(spark):
         return
     tasks = spark.sparkContext.defaultParallelism
     try:
@@ -58,11 +64,7 @@ def check_workers(spark: SparkSession, checkpoint: str) -> None:
                 for line in said.splitlines()
                 if "No module named" in line or "PYTHON_VERSION_MISMATCH" in line
             ]
-            raise SettingProblem(
-                "the Python of Spark's workers is not the one of this program",
-                detail=lines[0],
-                hint="set PYSPARK_PYTHON to an interpreter with eddyline before the session is made, or ship one with --archives",
-            ) from None
+            raise _other_python(lines[0]) from None
         raise readable(problem) from None
     here = _version()
     for host, there, sees in found:
@@ -79,6 +81,35 @@ def check_workers(spark: SparkSession, checkpoint: str) -> None:
                 hint="the checkpoint must lie on a file system that the driver and all workers mount under the same path",
             )
     _CHECKED.add(application)
+
+
+def _has_our_workers(spark: SparkSession) -> bool:
+    """Workers that our own daemon starts are forks of a process that has imported everything, on this machine."""
+    return spark.sparkContext.getConf().get("spark.python.daemon.module", "").startswith("eddyline.")
+
+
+def check_interpreter(interpreter: str) -> None:
+    """Start the interpreter of workers on this machine before Spark does. Spark writes Java's traces for one that does
+    not run, or that has no eddyline."""
+    probe = "import sys, eddyline; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run([interpreter, "-c", probe], capture_output=True, text=True, timeout=_PATIENCE)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise _other_python(str(problem)) from None
+    said, here = done.stdout.strip(), "{}.{}".format(*sys.version_info)
+    if done.returncode or not said:
+        last = (done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"])[-1]
+        raise _other_python(f"{interpreter}: {last}")
+    if said != here:
+        raise _other_python(f"{interpreter} is Python {said}, this program runs on {here}")
+
+
+def _other_python(detail: str) -> SettingProblem:
+    return SettingProblem(
+        "the Python of Spark's workers is not the one of this program",
+        detail=detail,
+        hint="set PYSPARK_PYTHON to an interpreter with eddyline before the session is made, or ship one with --archives",
+    )
 
 
 def _version() -> str:
