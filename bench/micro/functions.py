@@ -61,11 +61,11 @@ def called(folder: Path) -> dict[str, set[str]]:
         if event == "call":
             seen.add(frame.f_code)
 
-    def watched(driver: EmbeddedDriver, once: bool) -> None:
+    def watched(driver: EmbeddedDriver, *arguments: bool) -> None:
         threading.setprofile(note)
         sys.setprofile(note)
         try:
-            run(driver, once)
+            run(driver, *arguments)
         finally:
             sys.setprofile(None)
             threading.setprofile(None)  # type: ignore[arg-type]
