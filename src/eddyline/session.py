@@ -19,16 +19,15 @@ from eddyline.connectors.base import Sink, Source
 from eddyline.connectors.formats.conform import bad_schema
 from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
-from eddyline.errors import BindingProblem, Position, Unsupported
+from eddyline.errors import Position, Unsupported
 from eddyline.language import Job, parse_body
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
-from eddyline.model.schema import Stream
 from eddyline.runtime.control.statements import Statements
 from eddyline.runtime.engine.records.heralds import herald
 from eddyline.runtime.engine.records.punctuating import advance, promise
 from eddyline.runtime.figures.memory import keep_freed_memory
-from eddyline.runtime.front.given_schema import given_stream
+from eddyline.runtime.front.given_schema import declared
 from eddyline.runtime.front.own_functions import hand_over
 from eddyline.runtime.front.query import Query
 from eddyline.runtime.front.runner import Observer, Runner
@@ -172,7 +171,9 @@ class Session:
         Raises:
             BindingProblem: The name is taken, or a column is missing or of a wrong type.
         """
-        found, given = self._declared(name, schema, time, (lateness, idle, most_ahead), sequence, time_unit)
+        found, given = declared(
+            self._runner, self.job.catalog, name, schema, time, (lateness, idle, most_ahead), sequence, time_unit
+        )
         self.job.catalog.add(found)
         self._runner.declare(found, given)
 
@@ -248,7 +249,7 @@ class Session:
         Returns:
             The answers, as results of a query.
         """
-        stream, given = self._declared(name, columns, time, (lateness, idle, most_ahead))
+        stream, given = declared(self._runner, self.job.catalog, name, columns, time, (lateness, idle, most_ahead))
         roles = {"window": window, "group_by": group_by, "aggregates": aggregates}
         named: dict[str, tuple[str, Position | None]] = {
             role: (column, None) for role, column in roles.items() if column is not None
@@ -256,10 +257,10 @@ class Session:
         # What only requests need is loaded with the first of them.
         from eddyline.language.requests.templates import request_stream
 
-        declared = request_stream(stream, self.job.catalog.template(template), named)
-        self.job.catalog.add(declared)
+        made = request_stream(stream, self.job.catalog.template(template), named)
+        self.job.catalog.add(made)
         self._runner.declare(stream, given)
-        self._statements.register_request_unit(declared.as_query)
+        self._statements.register_request_unit(made.as_query)
         return Query(self.job, self._runner, name, self._runner.handles[name])
 
     def request(
@@ -324,7 +325,7 @@ class Session:
         Returns:
             How many rows there were. Those whose values do not fit become dead letters when they are processed.
         """
-        return self._runner.push(self._stream(stream), rows)
+        return self._runner.push(self.job.catalog.stream(stream), rows)
 
     def punctuate(
         self, stream: str, what: str | pa.Table | Mapping[str, object], at: str | datetime | None = None
@@ -337,7 +338,7 @@ class Session:
             what: For example "item_id = 180 AND price < 5", or a table with a column item_id.
             at: Rows of this instant may still come; without it rows that were pushed before may.
         """
-        promise(self._runner, self._stream(stream), what, at)
+        promise(self._runner, self.job.catalog.stream(stream), what, at)
 
     def advance(self, stream: str | None = None, *, to: str | datetime) -> None:
         """A heartbeat: no further row of a stream (None: of any) has this time or an earlier one. Windows that end up to
@@ -348,7 +349,7 @@ class Session:
             to: The instant, such as "2024-01-01 12:00:00".
         """
         every = [found for found in self.job.streams if not found.is_derived]
-        advance(self._runner, every if stream is None else [self._stream(stream)], to)
+        advance(self._runner, every if stream is None else [self.job.catalog.stream(stream)], to)
 
     def herald(
         self,
@@ -368,7 +369,7 @@ class Session:
             span: rows of so long, such as "10 minutes".
             at: After the rows of this instant; without it after the rows that were pushed before.
         """
-        herald(self._runner, self._stream(stream), condition, rows, span, at)
+        herald(self._runner, self.job.catalog.stream(stream), condition, rows, span, at)
 
     def step(self) -> None:
         """Run one epoch over what is there now."""
@@ -394,10 +395,15 @@ class Session:
         """Run in the background until `stop`."""
         self._runner.start()
 
-    def stop(self) -> None:
-        """Finish the epoch at hand, write everything, leave a checkpoint. A function that is called with results asks
-        for it."""
-        self._runner.stop()
+    def stop(self, final: bool | None = None) -> None:
+        """Process the rows that were pushed, write everything, leave a checkpoint.
+
+        A function that is called with results asks for it: the epoch at hand is the last one. Leaving `with` stops, too.
+
+        Args:
+            final: The streams end, as in `run`. While rows of files are unread nothing is closed, and a warning says so.
+        """
+        self._runner.stop(final)
 
     def ask_to_stop(self) -> None:
         """Let `run` return after the epoch at hand; may be called from a signal handler."""
@@ -511,34 +517,8 @@ class Session:
 
     def dead_letters(self, stream: str) -> pa.Table:
         """Late and bad rows of `stream` so far: declared columns as text, and `_reason`."""
-        found = self._stream(stream)
+        found = self.job.catalog.stream(stream)
         return pa.concat_tables([bad_schema(found.schema).empty_table(), *self._runner.dead_letters(found)])
-
-    # -- inside
-
-    def _declared(
-        self,
-        name: str,
-        schema: object,
-        time: str,
-        spans: tuple[str, str | None, str | None],
-        sequence: str | None = None,
-        time_unit: str | None = None,
-    ) -> tuple[Stream, object]:
-        """The stream that a call declares, and what it is read from; None: its rows are pushed."""
-        known = self._runner.schema_of(name, schema)
-        found = given_stream(name, known, schema, time, spans, sequence, self.job.catalog.next_position, time_unit)
-        return found, None if known is None else schema
-
-    def _stream(self, name: str) -> Stream:
-        if not isinstance(name, str):
-            raise BindingProblem(
-                f"{name!r} is no name of a stream", hint="its name as in CREATE STREAM, such as 'bids'"
-            )
-        found = self.job.catalog.relation(name)
-        if not isinstance(found, Stream):
-            raise BindingProblem(f"{found.name} is a table", hint="rows come and go in streams; a table is read once")
-        return found
 
 
 __all__ = ["Query", "Session"]

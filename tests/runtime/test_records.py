@@ -179,7 +179,7 @@ def test_a_pushed_record_stands_right_after_the_newest_row() -> None:
         session.execute("CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time = 'ts', lateness = '10 seconds')")
         session.query("q", "SELECT k, ts FROM a")
         session.push("a", [(1, 5 * SECOND)])
-        stream = session._stream("a")
+        stream = session.job.catalog.stream("a")
         session._runner.push_record(stream, "note", {"k": 1, "note": "strike"})
         # Before the record in event time, although it comes later; after it; after it, at the same time.
         session.push("a", [(1, 4 * SECOND), (1, 6 * SECOND), (1, 5 * SECOND), (2, 7 * SECOND)])

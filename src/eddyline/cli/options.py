@@ -20,6 +20,7 @@ def run(commands: argparse._SubParsersAction) -> None:
     add("--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)")
     add("--master", default="local[*]", help="Spark master (default: local[*])")
     add("--once", action="store_true", help="read what is there now to its end, then close")
+    add("--final", action="store_true", help="with --once: close what is open; nothing comes after that")
     add("--out", metavar="DIR", help="write results to DIR/<query>/*.parquet")
     add("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
     add("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")

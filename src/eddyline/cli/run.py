@@ -29,6 +29,8 @@ from eddyline.state.whole_file import SHARED, write_whole
 def run(args: argparse.Namespace) -> int:
     text = read_job(args.job)
     check_dashboard(args)
+    if args.final and not args.once:
+        raise SettingProblem("--final stands without --once", hint="--once reads what is there, --final closes it")
     compiling.announce(not args.quiet)
     if args.stats:
         _check_file(args.stats)
@@ -91,7 +93,7 @@ def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
             if args.checkpoint is not None and args.engine == "embedded":
                 # On Spark figures begin anew with every run.
                 progress.resumed(session.stats(), session.job.catalog.makers, args.checkpoint)
-        session.run(once=args.once)
+        session.run(once=args.once, final=args.final)
     stats = session.stats()
     progress.summary(stats, session.job.catalog.makers)
     for name in session.analyzed:

@@ -117,6 +117,17 @@ class Catalog:
     def query(self, name: str) -> BoundQuery:
         return self.queries[self.spelled("query", name)]
 
+    def stream(self, name: str) -> Stream:
+        """The stream that a program names."""
+        if not isinstance(name, str):
+            raise BindingProblem(
+                f"{name!r} is no name of a stream", hint="its name as in CREATE STREAM, such as 'bids'"
+            )
+        found = self.relation(name)
+        if not isinstance(found, Stream):
+            raise BindingProblem(f"{found.name} is a table", hint="rows come and go in streams; a table is read once")
+        return found
+
     def query_or_none(self, name: str) -> BoundQuery | None:
         spelled = self._found("query", name)
         return None if spelled is None else self.queries[spelled]

@@ -48,7 +48,7 @@ def show_live(console: Console, session: Session, query: Query, title: str, limi
         # A signal from elsewhere ends the query, too.
         pass
     finally:
-        session.stop()
+        session.stop(final=False)
     return count
 
 

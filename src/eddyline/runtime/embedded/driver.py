@@ -29,8 +29,9 @@ from eddyline.model.records.records import Records
 from eddyline.model.schema import Stream
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.driving.query_sinks import SessionSinks
-from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
+from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.delivery import Delivery
+from eddyline.runtime.embedded.ending import Ending, wind_up
 from eddyline.runtime.embedded.giving_up import EpochAtHand
 from eddyline.runtime.embedded.reader import StreamReader, next_epoch
 from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
@@ -117,6 +118,8 @@ class EmbeddedDriver:
         self._idle: frozenset[str] = frozenset()
         self._saved = self.clock.now()
         self._stopping = False
+        #: What comes when a run is stopped; None: it only ends.
+        self._ending: Ending | None = None
         #: The epoch after which nothing came.
         self._rested = 0
         #: Writes the job's report now and then; None: it has no folder for that.
@@ -173,14 +176,16 @@ class EmbeddedDriver:
 
     # -- running
 
-    def step(self, closing: bool = False, final: bool = False) -> Outcome:
-        """One epoch over what the sources have now.
+    def step(
+        self, closing: bool = False, final: bool = False, only: Mapping[str, StreamReader] | None = None
+    ) -> Outcome:
+        """One epoch over what the sources have now, or `only` some of them.
 
         Raises:
             UserError: the epoch failed, or an earlier one has.
         """
         with self.changing(), self._fail_job_on_error():
-            return self._step(closing, final)
+            return self._step(closing, final, self.readers if only is None else only)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -244,13 +249,13 @@ class EmbeddedDriver:
                 hint="a new session on the same checkpoint continues before that epoch",
             ) from self.failure
 
-    def _step(self, closing: bool, final: bool) -> Outcome:
+    def _step(self, closing: bool, final: bool, readers: Mapping[str, StreamReader]) -> Outcome:
         self._apply_changes()
         started, began = self.clock.now(), perf_counter()
         if self.began is None:
             self.began = started
         with self.at_hand.computing():
-            arrivals = next_epoch(self.readers, self.settings.epoch_rows)
+            arrivals = next_epoch(readers, self.settings.epoch_rows)
             for name in arrivals:
                 self._last_rows[name] = started
             self._idle = self._idle_streams(started)
@@ -324,7 +329,7 @@ class EmbeddedDriver:
                 self._work(once, final)
             finally:
                 # At the end, not at the beginning: a run whose `stop` was called before it began stops at once.
-                self._stopping = False
+                self._stopping, self._ending = False, None
 
     def _work(self, once: bool, final: bool) -> None:
         while not self._stopping:
@@ -341,6 +346,8 @@ class EmbeddedDriver:
                 self._rest()
         if once and not self._stopping:
             self.step(closing=True, final=final)
+        elif self._ending is not None:
+            wind_up(self, self._ending)
         self._finish()
 
     def _forget_at_rest(self) -> None:
@@ -362,13 +369,23 @@ class EmbeddedDriver:
         came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
         return any(came) or bool(self._announced)
 
-    def stop(self) -> None:
-        """Finish the epoch at hand and leave a checkpoint; before a run: end it as soon as it begins."""
+    def stop(self, ending: Ending | None = None) -> None:
+        """Finish the epoch at hand and leave a checkpoint, after what the ending asks for; before a run: end it as soon as
+        it begins."""
+        self._ending = ending
         self._stopping = True
 
-    def finish(self) -> None:
-        """Hand out and write everything, and leave a checkpoint where there is one; not after a failed epoch."""
+    def forget_stop(self) -> bool:
+        """A run to come does not stop at once; whether it would have: no run was there to be stopped."""
+        was, self._stopping, self._ending = self._stopping, False, None
+        return was
+
+    def finish(self, ending: Ending) -> None:
+        """Do what the ending asks for, hand out and write everything, and leave a checkpoint where there is one; not after
+        a failed epoch."""
+        self.forget_stop()
         with self._fail_job_on_error():
+            wind_up(self, ending)
             self._finish()
 
     def _finish(self) -> None:
@@ -425,17 +442,3 @@ class EmbeddedDriver:
             remove_other_logs(self._logs, {position["source"].get("log") for position in positions.values()})
             self.delivery.outbox.committed(self.epoch)
         self._saved = self.clock.now()
-
-    def resume(self, found: Saved) -> None:
-        """Continue from a checkpoint."""
-        found.check_streams(self.streams.values())
-        self.epoch = found.epoch
-        found.restore(self.pipeline)
-        # A stream ends with its run: in this one it may go on.
-        for intake in self.pipeline.intakes.values():
-            intake.closed = False
-        for name, position in found.positions.items():
-            if name in self.readers:
-                self.readers[name].seek(position)
-        # Last: a checkpoint that is refused leaves the results as they are.
-        self.delivery.resume_after(found.epoch, found.pending)

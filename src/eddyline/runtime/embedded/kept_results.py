@@ -17,8 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from eddyline.connectors.base import Sink
+from eddyline.connectors.results.sinks import CallbackSink
 from eddyline.errors import EddylineWarning, Unsupported
 from eddyline.runtime.embedded.roster import instant
+from eddyline.runtime.engine.epoch import results_of
+from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.unit import Registered
 from eddyline.settings import Settings
 
@@ -112,3 +116,21 @@ def kept_figures(handles: Mapping[str, object]) -> dict[str, Any]:
         "kept_results": {name: handle.waiting for name, handle in kept.items() if handle.waiting},
         "dropped_results": {name: handle.dropped for name, handle in kept.items() if handle.dropped},
     }
+
+
+def own_sinks(
+    runner: EmbeddedRunner, pipeline: Pipeline, own: Mapping[str, list[Sink]], keeps: bool, name: str, schema: pa.Schema
+) -> list[Sink]:
+    """What a session wants of a query that is now registered, or of the punctuations of its results: the sinks that are
+    its `own`, and with `keeps` the results."""
+    query = results_of(name)
+    known = runner.handles.get(query)
+    if name != query:
+        return [CallbackSink(known.add_punctuations)] if keeps and isinstance(known, KeptResults) else []
+    if not isinstance(known, KeptResults) or known.registered is not None:
+        known = runner.handles[name] = KeptResults(runner, name)
+    known.registered = pipeline.queries[name]
+    found = [*own.get(name, [])]
+    if keeps:
+        found.append(CallbackSink(known.keep))
+    return found

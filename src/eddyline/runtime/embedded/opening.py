@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from eddyline.connectors.results.results_folder import prepare_output
-from eddyline.errors import unwritable
+from eddyline.errors import CheckpointProblem, unwritable
 from eddyline.language import Job
 from eddyline.model.schema import Table
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
@@ -43,6 +43,12 @@ def opened(
     claimed = checkpoint.open()
     try:
         saved = checkpoint.load()
+        if saved is not None and saved.header.get("over"):
+            raise CheckpointProblem(
+                f"the job in {checkpoint.folder} has ended",
+                detail="a run with --final, or final=True, has closed what was open: nothing comes after that",
+                hint="name another folder to begin anew",
+            )
         checkpoint.go_on(saved)
         results = [] if out is None else [out]
         again = saved is None and claimed.has_begun()
@@ -80,7 +86,7 @@ def begin(driver: EmbeddedDriver, job: Job, saved: Saved | None, again: bool) ->
         # Control records of an earlier run have declared more of streams.
         driver.promise([stream for stream in job.streams if stream.promised or stream.promising])
     if saved is not None:
-        driver.resume(saved)
+        _resume(driver, saved)
     elif again:
         driver.delivery.resume_after(0)
     driver.refreshing.begin(resumed=saved is not None)
@@ -89,3 +95,18 @@ def begin(driver: EmbeddedDriver, job: Job, saved: Saved | None, again: bool) ->
     driver.announce(job.records)
     driver.roster.announce()
     driver.roster.fold(at_once=True)
+
+
+def _resume(driver: EmbeddedDriver, found: Saved) -> None:
+    """Continue from a checkpoint."""
+    found.check_streams(driver.streams.values())
+    driver.epoch = found.epoch
+    found.restore(driver.pipeline)
+    # A stream ends with its run: in this one it may go on.
+    for intake in driver.pipeline.intakes.values():
+        intake.closed = False
+    for name, position in found.positions.items():
+        if name in driver.readers:
+            driver.readers[name].seek(position)
+    # Last: a checkpoint that is refused leaves the results as they are.
+    driver.delivery.resume_after(found.epoch, found.pending)

@@ -19,10 +19,9 @@ import pyarrow as pa
 from eddyline.connectors.base import Sink
 from eddyline.connectors.files.files import read_table
 from eddyline.connectors.pushed_rows import Rows
-from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.connectors.results.outbox import Outbox
 from eddyline.connectors.results.results_folder import needed_places
-from eddyline.connectors.results.sinks import CallbackSink, open_sink
+from eddyline.connectors.results.sinks import open_sink
 from eddyline.errors import BindingProblem, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import DeclaredSink
@@ -31,21 +30,20 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, Request
-from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.dropping import forget
+from eddyline.runtime.embedded.ending import Ending, refuse_over
 from eddyline.runtime.embedded.giving_up import give_up
-from eddyline.runtime.embedded.kept_results import KeptResults, kept_figures
+from eddyline.runtime.embedded.kept_results import KeptResults, kept_figures, own_sinks
+from eddyline.runtime.embedded.looking import analysis, dead_letters, explained, planned
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
 from eddyline.runtime.embedded.session_sources import SessionSources
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
-from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.handout import PipelineHooks
-from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.folder_lock import temporary_folder
 from eddyline.runtime.reporting.reporter import Reporter
@@ -86,8 +84,11 @@ class EmbeddedRunner:
         self._ended = False
         #: `ask_to_stop` was called while the driver was made.
         self._asked = False
-        #: Stopped by a function that is called with results.
+        #: Stopped by a function that is called with results, and with which word on the end of the streams.
         self._asked_inside = False
+        self._final: bool | None = None
+        #: `stop` has done what it does, and nothing has run since.
+        self._stopped = False
         #: Streams of requests that were dropped and still have answers to give.
         self._leaving: set[str] = set()
         #: The answers of REQUEST statements, once the run has ended.
@@ -136,6 +137,7 @@ class EmbeddedRunner:
         return read_table(table, None if self._checkpoint is None else self._checkpoint.marks)
 
     def register(self, query: BoundQuery) -> None:
+        refuse_over(self._driver)
         if self._driver is not None and self._is_inside:
             self._driver.roster.check_free(query.name)
         if self._driver is None or self._is_inside:
@@ -198,6 +200,7 @@ class EmbeddedRunner:
 
     def push(self, stream: Stream, rows: Rows) -> int:
         self._raise_failure()
+        refuse_over(self._driver)
         if self._ended:
             raise UserError(
                 "the session has ended",
@@ -213,6 +216,7 @@ class EmbeddedRunner:
     def push_record(self, stream: Stream, kind: str, body: Mapping[str, Any] | pa.Table) -> None:
         """Push records, which follow the newest row pushed so far."""
         self._raise_failure()
+        refuse_over(self._driver)
         source = self._sources.pushed.get(stream.name)
         if self._ended or source is None:
             raise BindingProblem(
@@ -228,6 +232,7 @@ class EmbeddedRunner:
     def announce(self, records: Sequence[Records]) -> None:
         """Records with places of their own, for the next epoch."""
         self._raise_failure()
+        refuse_over(self._driver)
         self.driver.announce(records)
 
     def step(self) -> None:
@@ -238,7 +243,7 @@ class EmbeddedRunner:
         self._going_on().step()
         if self._asked_inside:
             # The function that was called with results has stopped the session.
-            self.stop()
+            self.stop(self._final)
 
     def step_pending(self) -> None:
         """Process what has been pushed, unless a thread does that already."""
@@ -254,21 +259,25 @@ class EmbeddedRunner:
 
     def run(self, once: bool, final: bool | None = None) -> None:
         self._refuse_second()
+        if final and not once:
+            raise UserError("run(once=False, final=True) has no end", hint="run(final=True), or stop(final=True)")
         driver = self._going_on()
         if once:
             for source in self._sources.pushed.values():
                 source.end()
         self._ended = once
-        driver.run(once, once and bool(final))
-        self._closed, self._ended = True, self._asked_inside
+        driver.run(once, bool(final))
+        self._closed, self._ended = True, self._asked_inside or driver.pipeline.over
+        self._stopped = self._asked_inside
 
     def _going_on(self) -> EmbeddedDriver:
         """The driver. After a run or `stop` it goes on where it was: it finds new files, and takes what was pushed
         since."""
+        refuse_over(self._driver)
         driver = self.driver
         if self._closed:
             driver.go_on()
-        self._closed = self._ended = self._asked_inside = False
+        self._closed = self._ended = self._asked_inside = self._stopped = False
         return driver
 
     def start(self) -> None:
@@ -316,21 +325,31 @@ class EmbeddedRunner:
         if self._is_inside or (self._thread is not None and self._thread.is_alive()):
             raise UserError("the session is running already", hint="stop() first")
 
-    def stop(self) -> None:
-        self._ended = True
+    def stop(self, final: bool | None = None) -> None:
+        self._ended, ends = True, bool(final)
         if self._driver is not None and self._is_inside:
-            self._asked_inside = True
-            self._driver.stop()
+            self._asked_inside, self._final = True, final
+            self._driver.stop(Ending(ends, takes_pushed=False))
             return
+        ending = Ending(ends, takes_pushed=not self._asked_inside)
+        is_done = False
         if self._thread is not None:
-            self.driver.stop()
+            self.driver.stop(ending)
             self._thread.join()
             self._thread = None
-            self._closed = True
+            self._closed, is_done = True, not self.driver.forget_stop()
         self._raise_failure()
-        if self._driver is not None and not self._closed:
-            self._driver.finish()
-            self._closed = True
+        if self._stopped and final is None:
+            return
+        self._stopped = True
+        waits = ending.takes_pushed and self._has_waiting()
+        driver = self.driver if waits else self._driver
+        if driver is None or driver.pipeline.over or is_done or (self._closed and not (ends or waits)):
+            return
+        if self._closed:
+            driver.go_on()
+        driver.finish(ending)
+        self._closed = True
 
     def ask_to_stop(self) -> None:
         self._asked = True
@@ -349,30 +368,20 @@ class EmbeddedRunner:
     # -- plans and figures
 
     def explain(self, query: BoundQuery) -> str:
-        if self._driver is not None and query.name in self._driver.pipeline.queries:
-            return self._driver.pipeline.queries[query.name].plan(self._driver.pipeline)
-        return explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
+        return explained(self.job, self._driver, query)
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
-        text = self.explain(query)
-        if self._driver is not None and query.name in self._driver.pipeline.queries:
-            return text, self._driver.pipeline.queries[query.name].shape(text)
-        return text, shape(query, {**self.job.catalog.streams, **self.job.catalog.tables}, text)
+        return planned(self.job, self._driver, query)
 
     def analysis(self, name: str) -> str:
-        # Between two epochs: the figures of all operators are those of one moment.
-        with self.driver.lock:
-            query = self.driver.pipeline.queries[name]
-            results = f"results: {query.results:,} of {query.rows_in:,} combinations, {query.seconds:.3f} s"
-            return "\n".join([query.plan(), *query.analysis(), results])
+        return analysis(self.driver, name)
 
     def stats(self) -> dict[str, Any]:
         # Results may have been taken since the last epoch.
         return {**self.driver.publication.now().as_json(), **kept_figures(self.handles)}
 
     def dead_letters(self, stream: Stream) -> list[pa.Table]:
-        kept: Mapping[str, list[pa.Table]] = self.driver.delivery.kept_dead or {}
-        return [text_rows(stream.schema, table) for table in kept.get(stream.name, [])]
+        return dead_letters(self.driver, stream)
 
     # -- inside
 
@@ -382,22 +391,6 @@ class EmbeddedRunner:
         from eddyline.runtime.embedded.requests import answer_statements
 
         self.answered = answer_statements(self.driver.pipeline, self.job.requests, self._out)
-
-    def _own_sinks(self, pipeline: Pipeline, name: str, schema: pa.Schema) -> list[Sink]:
-        """What this session wants of a query that is now registered, or of the punctuations of its results."""
-        query = results_of(name)
-        known = self.handles.get(query)
-        if name != query:
-            return (
-                [CallbackSink(known.add_punctuations)] if self._keep_results and isinstance(known, KeptResults) else []
-            )
-        if not isinstance(known, KeptResults) or known.registered is not None:
-            known = self.handles[name] = KeptResults(self, name)
-        known.registered = pipeline.queries[name]
-        own = [*self._own.get(name, [])]
-        if self._keep_results:
-            own.append(CallbackSink(known.keep))
-        return own
 
     def _built(self, saved: Saved | None, again: bool = False) -> EmbeddedDriver:
         """The driver, at the point where an earlier run was saved.
@@ -419,7 +412,7 @@ class EmbeddedRunner:
             pipeline,
             sources,
             delivery,
-            own=partial(self._own_sinks, pipeline),
+            own=partial(own_sinks, self, pipeline, self._own, self._keep_results),
             clock=self._clock,
             checkpoint=self._checkpoint,
             control=None if self._folder is None else ControlFolder(self._folder),

@@ -83,6 +83,8 @@ class Pipeline:
         #: By the streams that its units read.
         self.timelines: dict[frozenset[str], Timeline] = {}
         self.epochs = 0
+        #: Whether the streams have ended: there is no further epoch.
+        self.over = False
         self.held = HeldState()
         #: Of the epoch at hand: the units, by the streams that they read.
         self.units: dict[frozenset[str], list[Unit]] = {}
@@ -320,7 +322,7 @@ class Pipeline:
                 outcome.gone.append(name)
         if self.handout.responses is not None and self.handout.responses.mixed:
             self._forget_arrivals(self.handout.responses)
-        self.epochs += 1
+        self.epochs, self.over = self.epochs + 1, epoch.final
         if any(supply.state.store.dropped for supply in self.supplies.values()):
             close_gaps(self)
         if self.spilling.budget is not None:

@@ -1,6 +1,6 @@
 """A stream that is declared from Python, and its columns.
 
-Answer   `given_stream` makes the stream; `columns_of` reads an Arrow schema, or a mapping from names to types.
+Answer   `declared` makes the stream that a call declares; `columns_of` reads an Arrow schema, or a mapping from names to types.
 Limits   An Arrow type without a type of the language is refused.
 """
 
@@ -13,8 +13,11 @@ import pyarrow as pa
 
 from eddyline.errors import BindingProblem
 from eddyline.language import parse_span
+from eddyline.language.catalog import Catalog
 from eddyline.model.datatypes import TIMESTAMP, from_arrow
-from eddyline.model.schema import Column, Schema, Stream, time_unit
+from eddyline.model.schema import Column, Schema, Stream
+from eddyline.model.schema import time_unit as unit_of
+from eddyline.runtime.front.runner import Runner
 
 
 def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
@@ -39,7 +42,23 @@ def columns_of(stream: str, schema: object) -> tuple[Column, ...]:
     )
 
 
-def given_stream(
+def declared(
+    runner: Runner,
+    catalog: Catalog,
+    name: str,
+    schema: object,
+    time: str,
+    spans: tuple[str, str | None, str | None],
+    sequence: str | None = None,
+    time_unit: str | None = None,
+) -> tuple[Stream, object]:
+    """The stream that a call declares, and what it is read from; None: its rows are pushed."""
+    known = runner.schema_of(name, schema)
+    found = _stream(name, known, schema, time, spans, sequence, catalog.next_position, time_unit)
+    return found, None if known is None else schema
+
+
+def _stream(
     name: str,
     known: Schema | None,
     schema: object,
@@ -60,7 +79,7 @@ def given_stream(
             else column
             for column in found.columns
         )
-        found = Schema(columns, time_unit(unit))
+        found = Schema(columns, unit_of(unit))
     return Stream(
         name=name,
         schema=found,

@@ -77,6 +77,7 @@ def take_snapshot(pipeline: Pipeline) -> Snapshot:
         "format": FORMAT,
         "frontier": pipeline.frontier,
         "epochs": pipeline.epochs,
+        "over": pipeline.over,
         "peak_rows": pipeline.held.peak_rows,
         "peak_bytes": pipeline.held.peak_bytes,
         "streams": streams,
@@ -167,7 +168,8 @@ def check_format(header: Header) -> None:
 
 def restore(pipeline: Pipeline, header: Header, load: Load) -> None:
     check_format(header)
-    pipeline.epochs = header["epochs"]
+    # Older checkpoints have no `over`: their runs left their streams open.
+    pipeline.epochs, pipeline.over = header["epochs"], header.get("over", False)
     pipeline.held.peak_rows, pipeline.held.peak_bytes = header["peak_rows"], header["peak_bytes"]
     for name, saved in header["streams"].items():
         if name not in pipeline.intakes:

@@ -255,8 +255,7 @@ class SparkRunner:
             self._driver.raise_failure()
 
     def run(self, once: bool, final: bool | None = None) -> None:
-        if final:
-            raise Unsupported("a run on Spark does not end its streams", hint="leave final=True out")
+        self._refuse_final(final)
         try:
             self._driver = driver = self._build(follow=not once)
             self._in_background = False
@@ -272,6 +271,11 @@ class SparkRunner:
             self._asked = False
             self._release()
 
+    @staticmethod
+    def _refuse_final(final: bool | None) -> None:
+        if final:
+            raise Unsupported("a run on Spark does not end its streams", hint="leave final=True out")
+
     def start(self) -> None:
         try:
             self._driver = self._build(follow=True)
@@ -281,7 +285,8 @@ class SparkRunner:
             self._release()
             raise
 
-    def stop(self) -> None:
+    def stop(self, final: bool | None = None) -> None:
+        self._refuse_final(final)
         if self.begun and self.driver.delivery.is_mine:
             # The batch at hand waits for the caller. Where no `run` waits for the job, a thread ends it.
             self.ask_to_stop()
