@@ -295,9 +295,9 @@ class ShardPipeline:
             changed["started"][name] = newest
 
     def _stop(self, name: str, changed: dict[str, Any]) -> None:
-        standing = self.pipeline.queries.get(name)
-        if standing is not None and standing.stop is None:
-            changed["stopped"][name] = self.pipeline.newest(standing.query)
+        registered = self.pipeline.queries.get(name)
+        if registered is not None and registered.stop is None:
+            changed["stopped"][name] = self.pipeline.newest(registered.query)
             if self.pipeline.stop_query(name, changed["stopped"][name]):
                 changed["gone"].append(name)
                 self._forget_moves()

@@ -72,10 +72,10 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
     kept = progress.peaks("held_rows")
     # Before the first batch too.
     results = {**dict.fromkeys((query.name for query in layout.queries), 0), **progress.results}
-    standing = {} if driver.roster is None else driver.roster.model.queries
-    units = {name: query.unit.name for name, query in standing.items()}
+    registered = {} if driver.roster is None else driver.roster.model.queries
+    units = {name: query.unit.name for name, query in registered.items()}
     timed = {
-        name: progress.responses.get(name, Times()).summary() for name, query in standing.items() if query.is_timed
+        name: progress.responses.get(name, Times()).summary() for name, query in registered.items() if query.is_timed
     }
     return Report(
         JobFigures(
