@@ -37,7 +37,7 @@ DURATIONS := data/durations
 export EDDYLINE_NOT_RUN := $(VENV)/not-run
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels classes lint check test computing waiting durations signatures property spark fault fuzz soak browser browser-if-possible prometheus prometheus-if-possible installed-if-possible wheels pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
+.PHONY: help setup kernels classes lint check test computing waiting durations signatures property spark fault fuzz soak browser chromium browser-if-possible prometheus prometheus-if-possible installed-if-possible wheels pictures dist demo docs bench-micro bench-paper bench-peers-setup bench-peers bench-nexmark golden-rewrite format clean
 
 help: ## print this list
 	@echo "make <task>"
@@ -132,7 +132,10 @@ soak: $(STAMP) ## random cases and random kills, again and again, then fuzz: mak
 	done
 	@$(MAKE) --no-print-directory fuzz
 
-browser: ## install Chromium and its driver, for the tests of the dashboard (Debian, as root)
+browser: $(STAMP) chromium ## the page in a real browser, and the newcomer's way: wheel, README, tutorial, shell, dashboard
+	$(PYTEST) -n 0 tests/browser $(ARGS)
+
+chromium: ## install Chromium and its driver, for the tests of the dashboard (Debian, as root)
 	@if command -v chromium > /dev/null && command -v chromedriver > /dev/null; then echo "browser: $$(chromium --version 2> /dev/null)"; \
 	elif command -v apt-get > /dev/null && test "$$(id -u)" = 0; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core > /dev/null; \
@@ -153,12 +156,12 @@ installed-if-possible:
 	@$(MAKE) --no-print-directory prometheus-if-possible
 
 browser-if-possible:
-	@$(MAKE) --no-print-directory browser || true
+	@$(MAKE) --no-print-directory chromium || true
 
 wheels: $(STAMP) ## every package of requirements.lock has a wheel for every Python that the README names
 	$(RUN) -m tests.wheels $(ARGS)
 
-pictures: $(STAMP) browser ## take the pictures of the dashboard that stand in the docs
+pictures: $(STAMP) chromium ## take the pictures of the dashboard that stand in the docs
 	$(RUN) docs/dashboard_pictures.py $(ARGS)
 
 dist: $(STAMP) ## build the wheel and the source archive into dist/

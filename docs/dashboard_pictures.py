@@ -72,7 +72,7 @@ def job(engine: str) -> Iterator[str]:
 
 def main() -> int:
     if not installed():
-        print("there is no Chromium: make browser installs it")
+        print("there is no Chromium: make chromium installs it")
         return 2
     FOLDER.mkdir(exist_ok=True)
     with opened() as page:

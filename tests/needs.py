@@ -56,7 +56,7 @@ def said_of(terminalreporter: Any) -> list[str]:
         lines.append(f"{reasons.total()} TESTS DID NOT RUN: {parts}")
     asked = [str(one).rstrip("/") for one in terminalreporter.config.args]
     if any(one.endswith("tests") or "tests/browser" in one for one in asked) and not shutil.which("chromedriver"):
-        lines.append("THE BROWSER TESTS DID NOT RUN: there is no Chromium here; make browser installs it")
+        lines.append("THE BROWSER TESTS DID NOT RUN: there is no Chromium here; make chromium installs it")
     if lines and "EDDYLINE_NOT_RUN" in os.environ:
         with open(os.environ["EDDYLINE_NOT_RUN"], "a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)

@@ -55,9 +55,10 @@ def test_the_wheel_says_what_it_is(built: Path) -> None:
     )
 
 
-def test_an_installed_wheel_runs_the_example(built: Path, tmp_path: Path) -> None:
-    """The packages that it needs are those of this environment; the package itself is the wheel's."""
-    python = _environment(tmp_path / "venv")
+def installed(built: Path, folder: Path) -> str:
+    """The Python of a new environment with the wheel. The packages that it needs are those of this environment; the
+    package itself is the wheel's."""
+    python = _environment(folder / "venv")
     _run(
         [
             python,
@@ -73,6 +74,11 @@ def test_an_installed_wheel_runs_the_example(built: Path, tmp_path: Path) -> Non
     )
     site = _run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
     Path(site, "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def test_an_installed_wheel_runs_the_example(built: Path, tmp_path: Path) -> None:
+    python = installed(built, tmp_path)
     _check_example(python, tmp_path)
     assert _run([python, "-m", "eddyline", "version"], cwd=tmp_path) == "eddyline 0.2.0\n"
 

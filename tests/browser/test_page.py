@@ -94,6 +94,22 @@ def test_cards_fill_their_rows(page: Page) -> None:
             page.wait(lambda: not page.is_too_wide(), f"{view} that fits into {width}")
 
 
+def test_every_view_fits_three_widths_in_both_colours(page: Page) -> None:
+    """On a phone, a tablet and a desk: nothing scrolls sideways, the ground is as dark or light as was asked for, and the
+    browser has no complaint."""
+    for scheme in ("light", "dark"):
+        page.scheme(scheme)
+        for size in (PHONE, (820, 1180), DESK):
+            page.size(size)
+            for view, (_, text) in VIEWS.items():
+                page.go(view)
+                page.see(text)
+                page.wait(lambda: not page.is_too_wide(), f"{view} that fits into {size}")
+                ground = luminance(page.run("return getComputedStyle(document.body).backgroundColor"))
+                assert ground > 0.8 if scheme == "light" else ground < 0.1, (view, scheme)
+    assert page.complaints() == []
+
+
 def test_units_cover_no_labels_of_axes(still: Page) -> None:
     script = """const panels = [...document.querySelectorAll('.panel:has(.plot)')];
         return panels.filter((panel) => !panel.querySelector('.plot').hidden).map((panel) => {
