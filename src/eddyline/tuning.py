@@ -327,6 +327,9 @@ class InputTuning:
     #: On Spark, without `files_per_batch`, a batch takes files of a stream up to this number of bytes together, at
     #: least one. A bound of memory.
     batch_bytes: int = 64 << 20
+    #: On several shards, a file of which a batch reads more than this is read by several tasks, where its format allows
+    #: it. Each range of a csv file reads the header line again, and each gives a packet to every shard.
+    piece_bytes: int = 4 << 20
 
 
 @dataclass(frozen=True)

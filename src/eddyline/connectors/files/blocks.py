@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.parts import Part
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
 from eddyline.model.schema import Schema
 
@@ -59,8 +60,15 @@ class RecordBlock:
 
 
 class FileReader(Protocol):
-    """Reads one file. An unreadable rest is one `bad` block that names the file; nothing is raised."""
+    """Reads one file, or a part of it. An unreadable rest is one `bad` block that names the file; nothing is raised.
+    Records of a part of a text file are numbered from its first one, as its lines are."""
 
     def __call__(
-        self, file: DataFile, schema: Schema, first: int, columns: frozenset[str] | None, marks: FileMarks = UNMARKED
+        self,
+        file: DataFile,
+        schema: Schema,
+        first: int,
+        columns: frozenset[str] | None,
+        marks: FileMarks = UNMARKED,
+        part: Part | None = None,
     ) -> Iterator[RecordBlock]: ...

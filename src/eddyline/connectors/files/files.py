@@ -27,6 +27,7 @@ from eddyline.connectors.files.blocks import FileReader, RecordBlock
 from eddyline.connectors.files.file_log import SeenFile, TakenFiles, seen
 from eddyline.connectors.files.finding import Finder, check_path, list_files
 from eddyline.connectors.files.listing import DataFile, required_path
+from eddyline.connectors.files.parts import Part
 from eddyline.connectors.files.watch import FileWatch, warn_of
 from eddyline.connectors.formats.conform import bad_row, conform, find_column, target_of, wanted_columns
 from eddyline.connectors.formats.parquet import PLAIN, first_line, read_parquet
@@ -95,10 +96,13 @@ def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
     return pa.concat_tables(pieces).combine_chunks() if pieces else target.empty_table()
 
 
-def read_chunks(stream: Stream, file: DataFile, first: int = 0, marks: FileMarks = UNMARKED) -> Iterator[Chunk]:
-    """One file of a stream from a record on, a stretch at a time: for drivers that keep order and positions
+def read_chunks(
+    stream: Stream, file: DataFile, marks: FileMarks = UNMARKED, part: Part | None = None
+) -> Iterator[Chunk]:
+    """One file of a stream, or a part of it, a stretch at a time: for drivers that keep order and positions
     themselves."""
-    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None, marks):
+    first = 0 if part is None else part.first
+    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None, marks, part):
         yield _conformed(block, file, stream, None, marks)
 
 
@@ -121,6 +125,7 @@ def _read_regular(
     first: int,
     columns: frozenset[str] | None,
     marks: FileMarks = UNMARKED,
+    part: Part | None = None,
 ) -> Iterator[RecordBlock]:
     """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for
     ever."""
@@ -130,7 +135,7 @@ def _read_regular(
         problem = first_line(found)
     if problem:
         return iter([RecordBlock(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
-    return reader(file, schema, first, columns, marks=marks)
+    return reader(file, schema, first, columns, marks=marks, part=part)
 
 
 def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[RecordBlock]]:

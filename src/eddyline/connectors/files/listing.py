@@ -29,7 +29,7 @@ class DataFile:
     @property
     def shown(self) -> str:
         """The name as text: not every name of a file is."""
-        return self.name.encode("utf-8", "backslashreplace").decode()
+        return shown_name(self.name)
 
     @property
     def partitions(self) -> dict[str, str | None]:
@@ -40,6 +40,10 @@ class DataFile:
         """
         folders = [part.split("=", 1) for part in self.name.split("/")[:-1] if "=" in part]
         return {key: None if value == _NULL_PARTITION else unquote(value) for key, value in folders}
+
+
+def shown_name(name: str) -> str:
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def is_pattern(path: str) -> bool:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk
+from eddyline.connectors.files.listing import shown_name
 from eddyline.connectors.formats.conversion import Reading, as_text, convert
 from eddyline.connectors.formats.unions import is_text
 from eddyline.model.schema import Column, Schema, Stream, Table
@@ -91,9 +92,7 @@ def conform(
     if not doubts:
         return Chunk(rows, early=reading.early)
     where = np.arange(first_row + 1, first_row + 1 + table.num_rows) if numbers is None else numbers
-    # Not every name of a file is text.
-    shown = origin.encode("utf-8", "backslashreplace").decode()
-    good, bad = _separate(table, rows, doubts, schema, f"{shown} {unit} ", where)
+    good, bad = _separate(table, rows, doubts, schema, f"{shown_name(origin)} {unit} ", where)
     return Chunk(good, bad, early=reading.early)
 
 
@@ -183,3 +182,22 @@ def bad_row(schema: Schema, reason: str, text: str | None = None) -> pa.Table:
     """One bad row without values of its own: a file that cannot be read, or a line, kept in the first column."""
     values = [text, *([None] * (len(schema.names) - 1)), f"bad: {reason}"]
     return pa.Table.from_arrays([pa.array([v], pa.string()) for v in values], schema=bad_schema(schema))
+
+
+def with_line_numbers(bad: pa.Table, origin: str, before: int) -> pa.Table:
+    """Bad rows of a part of a text file, whose reasons count lines from its first one, with the numbers that the lines
+    have in the file.
+
+    Args:
+        bad: Bad rows.
+        origin: The name of the file.
+        before: How many lines of the file are before the part.
+    """
+    head = f"bad: {shown_name(origin)} line "
+    place = bad.schema.get_field_index("_reason")
+    reasons = bad.column(place).combine_chunks()
+    found = pc.extract_regex(pc.utf8_slice_codeunits(reasons, len(head)), r"(?s)^(?P<line>[0-9]+)(?P<rest>:.*)$")
+    numbered = pc.and_(pc.starts_with(reasons, head), pc.is_valid(found))
+    lines = pc.add(pc.struct_field(found, "line").cast(pa.int64()), before).cast(pa.string())
+    texts = pc.binary_join_element_wise(head, lines, pc.struct_field(found, "rest"), "")
+    return bad.set_column(place, bad.schema.field(place), pc.if_else(numbered, texts, reasons))

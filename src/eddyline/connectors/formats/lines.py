@@ -3,6 +3,7 @@
 Answer   Blocks of whole lines with the place and the line number of each record. Compressed files (.gz, .zst, .bz2,
          .lz4) are read as what is in them. Blank lines are no records but count as lines. Where nothing but the number
          of records is asked for, their places are not looked for.
+         A part of a file has the lines whose first byte lies in it; they are numbered from its first line.
 Limits   A record is one line. With `multiline`, line ends between double quotes belong to the record; a stray quote
          then swallows what follows, up to 32 MB.
 """
@@ -18,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from eddyline.connectors.files.parts import Part
 from eddyline.kernels.texts.text import enclosed, survey
 
 #: Bytes after which a quote that does not end hides no line ends any more. A bound of memory.
@@ -159,46 +161,112 @@ class Lines:
         return Lines(self.data, places, high - low, plain=self.plain, hexadecimal=self.hexadecimal)
 
 
-def read_lines(path: str, portion_bytes: int, multiline: bool = False) -> Iterator[Lines]:
+def read_lines(
+    path: str, portion_bytes: int, multiline: bool = False, part: Part | None = None, begin: int = 0, line: int = 1
+) -> Iterator[Lines]:
     """All records of a file, which is read in portions of this size.
+
+    Args:
+        path: of the file.
+        portion_bytes: what is read at once.
+        multiline: line ends between double quotes belong to a record.
+        part: of the file; then `part.lines` is known when all records of it have been given.
+        begin: where reading begins, at the first byte of a line or at 0, and the number of the line there.
+        line: see `begin`.
 
     Raises:
         OSError: the file, or the rest of it, cannot be read; everything before has been yielded.
     """
     with pa.input_stream(path) as stream:
-        yield from (_quoted_lines if multiline else _plain_lines)(stream, portion_bytes)
+        if multiline:
+            yield from _quoted_lines(stream, portion_bytes)
+            return
+        part = part or Part()
+        if begin == 0 and part.begin:
+            begin = _next_line(stream, part.begin, portion_bytes)
+        elif begin:
+            stream.seek(begin)
+        part.lines = line - 1
+        if part.end is None or begin < part.end:
+            yield from _plain_lines(stream, portion_bytes, part, begin)
 
 
-def _plain_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
+def read_header(path: str) -> tuple[str, list[int], int] | None:
+    """The first line of a file that is not blank, where that line and those before it begin, and where it ends; None:
+    there is none."""
+    with open(path, "rb") as file:
+        starts, at = [], 0
+        for line in file:
+            starts.append(at)
+            at += len(line)
+            text = line.removeprefix(_MARK) if len(starts) == 1 else line
+            if text.rstrip(b"\n") not in (b"", b"\r"):
+                return text.rstrip(b"\n").decode("utf-8", "replace").rstrip("\r"), starts, at
+    return None
+
+
+def _next_line(stream: pa.NativeFile, begin: int, portion_bytes: int) -> int:
+    """Where the first line begins that does not begin before a byte; the stream is there afterwards."""
+    at = begin - 1
+    stream.seek(at)
+    size = 4096
+    while len(text := stream.read(size)):
+        found = text.find(b"\n")
+        if found >= 0:
+            stream.seek(at + found + 1)
+            return at + found + 1
+        at, size = at + len(text), portion_bytes
+    return at
+
+
+def _plain_lines(stream: pa.NativeFile, portion_bytes: int, part: Part, begin: int) -> Iterator[Lines]:
     """Every line is a record. Text is not copied: what follows the last line end of a portion is read again, where a
     file allows that."""
-    rest, line, repeats = pa.py_buffer(b""), 1, stream.seekable()
+    rest, repeats = pa.py_buffer(b""), stream.seekable()
     problem: OSError | None = None
-    while True:
+    at, end = begin, part.end
+    while end is None or at < end:
         try:
             portion = stream.read_buffer(portion_bytes)
         except OSError as found:
             problem, portion = found, pa.py_buffer(b"")
         data = pa.py_buffer(rest.to_pybytes() + portion.to_pybytes()) if len(rest) else portion
-        if line == 1 and not len(rest):
-            data = _without_mark(data)
+        if at == 0 and not len(rest):
+            data, at = _without_mark(data)
+            # The first line begins with these bytes.
+            end = end if end is None else max(end, at + 1)
         if not len(portion):
             break
-        cut = _last_line_end(data)
+        cut = _last_line_end(data if end is None else _before(data, end - at))
         whole, rest = data.slice(0, cut), data.slice(cut)
         if not cut:
             continue
-        lines, passed = _whole_lines(whole, line)
-        line += passed
+        at += cut
+        lines, passed = _whole_lines(whole, part.lines + 1)
+        part.lines += passed
         yield lines
         if repeats and len(rest):
             stream.seek(-len(rest), os.SEEK_CUR)
             rest = pa.py_buffer(b"")
     # A cut-off last line of a broken file is not a record: its end is not known.
-    if len(rest) and problem is None:
-        yield _whole_lines(pa.py_buffer(rest.to_pybytes() + b"\n"), line)[0]
+    if len(rest) and problem is None and (end is None or at < end):
+        lines, passed = _whole_lines(pa.py_buffer(rest.to_pybytes() + b"\n"), part.lines + 1)
+        part.lines += passed
+        yield lines
     if problem is not None:
         raise problem
+
+
+def _before(data: pa.Buffer, end: int) -> pa.Buffer:
+    """The lines that begin before a place in a buffer, which begins with a line."""
+    if end >= len(data):
+        return data
+    size = 4096
+    for low in range(max(end - 1, 0), len(data), size):
+        found = data.slice(low, min(size, len(data) - low)).to_pybytes().find(b"\n")
+        if found >= 0:
+            return data.slice(0, low + found + 1)
+    return data
 
 
 def _quoted_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
@@ -238,9 +306,12 @@ def _quoted_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
         raise problem
 
 
-def _without_mark(data: pa.Buffer) -> pa.Buffer:
+def _without_mark(data: pa.Buffer) -> tuple[pa.Buffer, int]:
+    """The text without the bytes that say that it is UTF-8, and how many these are."""
     # A copy, which begins at the address of a word as `survey` wants it.
-    return pa.py_buffer(data.slice(len(_MARK)).to_pybytes()) if bytes(memoryview(data)[: len(_MARK)]) == _MARK else data
+    if bytes(memoryview(data)[: len(_MARK)]) != _MARK:
+        return data, 0
+    return pa.py_buffer(data.slice(len(_MARK)).to_pybytes()), len(_MARK)
 
 
 def _last_line_end(data: pa.Buffer) -> int:

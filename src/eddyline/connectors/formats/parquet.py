@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from eddyline.connectors.files.blocks import RecordBlock
 from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.parts import Part
 from eddyline.connectors.formats.conform import bad_row, find_column
 from eddyline.connectors.formats.valid_text import with_valid_text
 from eddyline.connectors.guarded.blocks_apart import blocks_apart
@@ -35,16 +36,17 @@ def read_parquet(
     *,
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
+    part: Part | None = None,
 ) -> Iterator[RecordBlock]:
-    """The rows of one file from row `first` on."""
+    """The rows of one file, or of a part of it, from row `first` on."""
     suspect = marks.suspects()
     if suspect:
         # Up to the last row with which a process has died; what comes after it is read as ever.
         end = max(low + count for low, count in suspect)
         if end > first:
-            reader = partial(read_parquet, file, schema, columns=columns, tuning=tuning)
+            reader = partial(read_parquet, file, schema, columns=columns, tuning=tuning, part=part)
             if (yield from blocks_apart(reader, file, schema, first, end, marks)):
-                yield from read_parquet(file, schema, end, columns, tuning=tuning, marks=marks)
+                yield from read_parquet(file, schema, end, columns, tuning=tuning, marks=marks, part=part)
             return
     row = first
     try:
@@ -52,7 +54,7 @@ def read_parquet(
         with marks.parsing(first, tuning.parquet_rows):
             opened = pq.ParquetFile(file.path, pre_buffer=False)
         with opened:
-            groups, skip = _groups_from(opened.metadata, first)
+            groups, skip = _groups_from(opened.metadata, first, None if part is None else part.end)
             names, projected = _projection(opened.schema_arrow, schema, columns)
             batches = opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False)
             while True:
@@ -81,13 +83,15 @@ def first_line(problem: BaseException) -> str:
     return (str(problem).strip() or type(problem).__name__).splitlines()[0]
 
 
-def _groups_from(metadata: pq.FileMetaData, first: int) -> tuple[list[int], int]:
-    """The row groups that hold row `first` and later ones, and how many rows to leave out of the first of them."""
+def _groups_from(metadata: pq.FileMetaData, first: int, end: int | None) -> tuple[list[int], int]:
+    """The row groups before number `end` that hold row `first` and later ones, and how many rows to leave out of the
+    first of them."""
     skip = first
-    for group in range(metadata.num_row_groups):
+    last = metadata.num_row_groups if end is None else min(end, metadata.num_row_groups)
+    for group in range(last):
         rows = metadata.row_group(group).num_rows
         if skip < rows:
-            return list(range(group, metadata.num_row_groups)), skip
+            return list(range(group, last)), skip
         skip -= rows
     return [], 0
 

@@ -27,10 +27,11 @@ import pyarrow.json
 from eddyline.connectors.files.ahead import side_by_side
 from eddyline.connectors.files.blocks import RecordBlock
 from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.parts import Part
 from eddyline.connectors.formats.conform import bad_row, bad_schema, conform, find_column
 from eddyline.connectors.formats.csv_types import Typed, converting
 from eddyline.connectors.formats.json_values import DEEPEST, OPENING, decode, documents, json_text
-from eddyline.connectors.formats.lines import Lines, read_lines
+from eddyline.connectors.formats.lines import Lines, read_header, read_lines
 from eddyline.connectors.formats.nested import json_face
 from eddyline.connectors.formats.parquet import PLAIN, first_line
 from eddyline.connectors.formats.python_values import column_of
@@ -82,21 +83,40 @@ def read_csv(
     multiline: bool = False,
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
+    part: Part | None = None,
 ) -> Iterator[RecordBlock]:
-    """The records of a CSV file from record `first` on; the header is not counted as a record."""
+    """The records of a CSV file, or of a part of it, from record `first` on; the header is not counted as a record."""
+    make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline)
+    empty = "it is empty, where a header line was expected"
+
+    def named(text: str) -> Parser:
+        return make([name.strip() for name in next(csv.reader([text], delimiter=delimiter))])
 
     def stretches() -> Iterator[tuple[Lines, Parser]]:
-        make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline)
         parser = None if header else make(list(schema.names))
-        for lines in read_lines(file.path, tuning.text_bytes, multiline):
+        for lines in read_lines(file.path, tuning.text_bytes, multiline, part):
             if parser is None and len(lines):
-                names = next(csv.reader([lines.text(0)], delimiter=delimiter))
-                parser = make([n.strip() for n in names])
+                parser = named(lines.text(0))
                 lines = lines.part(1, len(lines))
             if parser is not None:
                 yield lines, parser
         if parser is None:
-            raise ValueError("it is empty, where a header line was expected")
+            raise ValueError(empty)
+
+    def stretches_of_part(part: Part) -> Iterator[tuple[Lines, Parser]]:
+        found = read_header(file.path)
+        if found is not None:
+            parser, begins, end = named(found[0]), found[1], found[2]
+            passed = sum(part.begin <= begin < (end if part.end is None else part.end) for begin in begins)
+            for lines in read_lines(
+                file.path, tuning.text_bytes, part=part, begin=end if end > part.begin else 0, line=1 + passed
+            ):
+                yield lines, parser
+        elif part.begin == 0:
+            raise ValueError(empty)
+
+    if part is not None and header:
+        return _blocks(file, schema, first, stretches_of_part(part), tuning.threaded_bytes, marks)
 
     return _blocks(file, schema, first, stretches(), tuning.threaded_bytes, marks)
 
@@ -110,14 +130,15 @@ def read_json(
     document: bool = False,
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
+    part: Part | None = None,
 ) -> Iterator[RecordBlock]:
-    """The records of a file with one JSON object per line; with `document`, also of arrays and objects over several
-    lines."""
+    """The records of a file, or of a part of it, with one JSON object per line; with `document`, also of arrays and
+    objects over several lines."""
     if document and not _starts_with_a_line(file, tuning):
         reader = partial(_read_document, file, schema)
         return blocks_apart(reader, file, schema, first, 1 << 62, marks) if marks.suspects() else reader(first)
     parser = _json_parser(schema)
-    stretches = ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes))
+    stretches = ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes, part=part))
     return _blocks(file, schema, first, stretches, tuning.threaded_bytes, marks)
 
 

@@ -13,22 +13,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from eddyline.connectors.files.parts import Part
+
 
 @dataclass(frozen=True)
 class FilePiece:
-    """A file of a stream."""
+    """A file of a stream, or a part of it."""
 
     stream: str
-    #: Its place among the files of the stream.
+    #: Its place among the pieces of the stream.
     number: int
     name: str
     path: str
+    #: How many bytes it has, about: tasks are given pieces by that.
     size: int
     #: Whether the stream ends with it.
     is_last: bool
+    #: The bytes or row groups that it has (`connectors/files/parts.py`); without an end, those to the end of the file.
+    begin: int = 0
+    end: int | None = None
+    #: The rows of the file before it, where they are known.
+    first: int = 0
+
+    @property
+    def part(self) -> Part | None:
+        """Which part of the file is read; None: all of it."""
+        return Part(self.begin, self.end, self.first) if self.begin or self.end is not None else None
 
     def __str__(self) -> str:
-        return f"stream {self.stream}, file {self.name}"
+        place = f" from {self.begin}" if self.begin else ""
+        return f"stream {self.stream}, file {self.name}{place}"
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,8 @@ class BatchDocument:
     control: tuple[Mapping[str, Any], ...] = ()
     #: Streams that end with this batch and have no piece in it.
     ended: tuple[str, ...] = ()
+    #: Stream -> lines of its first file here that earlier batches have read.
+    lines: Mapping[str, int] = field(default_factory=dict)
     #: The wall clock when it was planned, in microseconds; 0: no row is too far ahead of it.
     at: int = 0
     #: Shard -> the object with the header of its state before the batch; none before the first one.

@@ -29,15 +29,12 @@ from eddyline.connectors.guarded.parsing_marks import shared_marks
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packer import Packer
-from eddyline.runtime.sharded.ingest.packet import PIECE_ROWS, Packet
+from eddyline.runtime.sharded.ingest.packet import PACKETS_PER_PIECE, PIECE_ROWS, Packet
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, parsing_folder
 from eddyline.runtime.sharded.output.parcels import Parcel, Shelf, note, parcels
 from eddyline.runtime.sharded.shard.assembly import assemble
 from eddyline.runtime.sharded.shard.engines import Engines
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine, ShardPipeline
-
-#: Pieces of one file are numbered below this.
-PIECES_PER_FILE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,16 @@ class Phases:
         return self.packed.named(batch.layout).open()
 
     def read(self, batch: BatchDocument, piece: FilePiece) -> Iterator[Packet]:
-        """A file in pieces of bounded size; every file gives at least one, so that its tick is never missing."""
+        """A piece of the batch as packets of bounded size; every piece gives at least one for each shard, so that its
+        tick is never missing."""
         layout, packer = self.layout(batch), packer_of(self.packed.named(batch.layout))
         stream = layout.streams[layout.numbers[piece.stream]]
         file, limit = DataFile(piece.name, piece.path), limit_at(stream, batch.at)
-        marks = shared_marks(parsing_folder(layout.checkpoint)).of(file.path)
-        place, first_row, size = piece.number * PIECES_PER_FILE, 0, 0
+        part = piece.part
+        # Records of a part are numbered from its first one.
+        marked = piece.path if part is None else f"{piece.path}:{part.begin}"
+        marks = shared_marks(parsing_folder(layout.checkpoint)).of(marked)
+        place, first_row, size = piece.number * PACKETS_PER_PIECE, 0, 0
         waiting: list[pa.Table] = []
         bad: list[pa.Table] = []
 
@@ -66,7 +67,7 @@ class Phases:
             rows = pa.concat_tables(waiting) if waiting else stream.schema.arrow.empty_table()
             return packer.pack(stream.name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
 
-        for chunk in (within(chunk, stream, limit) for chunk in read_chunks(stream, file, marks=marks)):
+        for chunk in (within(chunk, stream, limit) for chunk in read_chunks(stream, file, marks, part)):
             if size and size + chunk.rows.num_rows > PIECE_ROWS:
                 yield from packed(False)
                 place, first_row, size = place + 1, first_row + size, 0
@@ -76,7 +77,8 @@ class Phases:
                 size += chunk.rows.num_rows
             if chunk.bad is not None:
                 bad.append(chunk.bad)
-        yield from packed(piece.is_last)
+        lines = 0 if part is None else part.lines
+        yield from (packet._replace(lines=lines) for packet in packed(piece.is_last))
 
     def step(self, batch: BatchDocument, shard: int, packets: Iterable[Packet]) -> Iterator[Packet | Parcel]:
         layout, clock = self.layout(batch), [time.perf_counter()]
@@ -103,6 +105,7 @@ class Phases:
             "frontiers": outcome.frontiers,
             "waiting": outcome.waiting,
             "rows_in": assembled.rows_in,
+            "lines": assembled.lines,
             "bad": {name: arrival.bad.num_rows for name, arrival in arrivals if arrival.bad is not None},
             "closing": assembled.epoch.closing,
             "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},

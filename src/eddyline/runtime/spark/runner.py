@@ -48,6 +48,7 @@ from eddyline.runtime.front.own_functions import codes
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
 from eddyline.runtime.reporting.reporter import Reporter
+from eddyline.runtime.sharded.ingest.ranges import reading_line
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
 from eddyline.runtime.sharded.job.progress import StreamProgress
@@ -331,7 +332,11 @@ class SparkRunner:
         others = [other for other in self.job.queries if other.name != query.name]
         routing = planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name]
         times = {stream.name: stream.time for stream in self.job.catalog.streams.values()}
-        return "\n".join(line for line in (plan, routing.explain(), finished_line(query, routing, times)) if line)
+        sources = {reference.source for part in (*query.makers, query) for reference in part.references}
+        files = [stream for stream in self.job.catalog.streams.values() if "path" in stream.options]
+        reading = [reading_line(stream) for stream in files if stream.name in sources]
+        found = (plan, routing.explain(), finished_line(query, routing, times), *reading)
+        return "\n".join(line for line in found if line)
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
         text = self.explain(query)

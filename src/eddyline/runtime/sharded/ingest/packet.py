@@ -17,6 +17,8 @@ from eddyline.model.records.records import Records
 
 #: Rows of one piece: large enough to be worth a blob, small enough that a shard's blob stays a few megabytes.
 PIECE_ROWS = 1 << 17
+#: Packets of one piece of a file are numbered below this.
+PACKETS_PER_PIECE = 1 << 24
 
 #: Engine columns inside a packet's blob: the routes that sent a row here, and its number in its piece. The number is
 #: left out where it says nothing new: times rise from row to row, and no ROWS window counts them.
@@ -41,6 +43,8 @@ class Packet(NamedTuple):
     #: Records that speak of this stream or of another one, as `records_blob` has them; numbers count the rows of the
     #: piece.
     records: bytes | None = None
+    #: Lines of the part of a text file that ends with this packet.
+    lines: int = 0
 
 
 #: Bits of the place of a packet with derived rows: the maker, the shard that made them, the piece.

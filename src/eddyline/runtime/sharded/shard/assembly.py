@@ -13,20 +13,23 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from eddyline.connectors.formats.conform import with_line_numbers
 from eddyline.model.records.records import BEFORE_ALL, Records
 from eddyline.model.schema import Stream
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Arrival, Epoch
 from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.records.kinds import heartbeats_among, with_home
-from eddyline.runtime.sharded.batch import BatchDocument
+from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packet import (
     NUMBER_COLUMN,
+    PACKETS_PER_PIECE,
     ROUTES_COLUMN,
     Packet,
     from_blob,
     maker_of,
     records_from,
+    to_blob,
 )
 from eddyline.runtime.sharded.job.layout import JobLayout
 
@@ -36,6 +39,8 @@ class Assembled:
     epoch: Epoch
     #: stream -> readable rows that the whole stream brought, on every shard the same.
     rows_in: dict[str, int] = field(default_factory=dict)
+    #: stream -> lines that have been read of the text file in which the batch ends.
+    lines: dict[str, int] = field(default_factory=dict)
 
 
 def assemble(
@@ -61,12 +66,16 @@ def assemble(
         by_stream.setdefault(packet.stream, []).append(packet)
     arrivals: dict[str, Arrival] = {}
     rows_in: dict[str, int] = {}
+    lines = dict(batch.lines)
     for number, pieces in sorted(by_stream.items()):
         name = layout.stream_of(number).name
         pieces.sort(key=lambda p: p.place)
         if number >= len(layout.streams):
             arrivals[name] = _handed(layout, name, pieces, bounds.get(name))
             continue
+        files = [piece for piece in batch.pieces if piece.stream == name]
+        if files:
+            pieces, lines[name] = _numbered(files, pieces, lines.get(name, 0))
         arrivals[name] = _arrival(layout, name, pieces, bounds.get(name), name in batch.ended)
         rows_in[name] = sum(p.rows for p in pieces)
     closing = False
@@ -77,7 +86,37 @@ def assemble(
         # Every shard gets the records of statements; the first shard counts them.
         said += [with_home(Records.from_document(found), shard == 0) for found in record.get("records", ())]
     idle -= {name for name, rows in rows_in.items() if rows}
-    return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in)
+    return Assembled(Epoch(arrivals, idle=idle, closing=closing, records=tuple(said)), rows_in, lines)
+
+
+def _numbered(files: list[FilePiece], packets: list[Packet], begun: int) -> tuple[list[Packet], int]:
+    """Packets whose bad rows have the numbers of their lines in the file, and how many lines have been read of the file
+    in which the last piece ends.
+
+    Args:
+        files: The pieces of the stream, in order.
+        packets: What has been read of them, in order.
+        begun: The lines of the first file that earlier batches have read.
+    """
+    read: dict[int, int] = {}
+    for packet in packets:
+        piece = packet.place // PACKETS_PER_PIECE
+        read[piece] = read.get(piece, 0) + packet.lines
+    before: dict[int, int] = {}
+    for file in files:
+        begun = begun if file.begin else 0
+        before[file.number] = begun
+        begun = 0 if file.end is None else begun + read.get(file.number, 0)
+    names = {file.number: file.name for file in files}
+
+    def numbered(packet: Packet) -> Packet:
+        piece = packet.place // PACKETS_PER_PIECE
+        if packet.bad is None or not before.get(piece):
+            return packet
+        bad = with_line_numbers(from_blob(packet.bad), names[piece], before[piece])
+        return packet._replace(bad=to_blob(bad))
+
+    return [numbered(packet) for packet in packets], begun
 
 
 def _arrival(layout: JobLayout, name: str, pieces: list[Packet], bound: int | None, ended: bool) -> Arrival:

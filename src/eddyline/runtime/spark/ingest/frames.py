@@ -34,7 +34,11 @@ _PLANNED = "_planned"
 #: The local property of Spark's that names the layout of the batch at hand.
 LAYOUT = "eddyline.layout"
 _SCHEMA = pa.schema(
-    zip(Packet._fields, [pa.int32()] * 2 + [pa.int64()] * 3 + [pa.bool_()] + [pa.binary()] * 4, strict=True)
+    zip(
+        Packet._fields,
+        [pa.int32()] * 2 + [pa.int64()] * 3 + [pa.bool_()] + [pa.binary()] * 4 + [pa.int64()],
+        strict=True,
+    )
 )
 #: Pieces of one partition are numbered below this.
 _PIECES_PER_PARTITION = 1 << 40

@@ -17,6 +17,7 @@ from typing import Any
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.control import read_control
 from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.ranges import Ranges
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.runtime.spark.ingest.sources import first_offset
@@ -30,6 +31,7 @@ class Inputs:
         self._checkpoint = layout.checkpoint
         tuning = layout.settings.tuning.input
         self._logs = {s.name: FileLog(s, layout.checkpoint, tuning) for s in layout.streams if "path" in s.options}
+        self._ranges = {name: Ranges(log.stream, layout.checkpoint, tuning) for name, log in self._logs.items()}
 
     def source(self, number: int) -> tuple[str, dict[str, Any]]:
         """The digest of a batch's offsets, and that of our source."""
@@ -62,9 +64,7 @@ class Inputs:
                 log.check(last)
             closes = not end["open"][name] and (start["open"][name] or last > first)
             log.forget(first)
-            for place in range(first, last):
-                file = log.file(place)
-                pieces.append(FilePiece(name, place, file.name, file.path, file.size, closes and place == last - 1))
+            pieces += self._ranges[name].pieces(((log.file(place), 0, None) for place in range(first, last)), closes)
             if closes and last == first:
                 ended.append(name)
         records = range(start["control"], end["control"])
@@ -72,4 +72,5 @@ class Inputs:
         control += [{"closing": True}] if end["runs"] > start["runs"] else []
         before = {} if head is None else head.before
         at = end.get("at", 0)
-        return BatchDocument(number, packed.digest, tuple(pieces), tuple(control), tuple(ended), at, before)
+        lines = {} if head is None or not head.parcels else head.notes[0].get("lines", {})
+        return BatchDocument(number, packed.digest, tuple(pieces), tuple(control), tuple(ended), lines, at, before)

@@ -40,7 +40,7 @@ _CONTROL_BATCHES = 2
 #: The rows of a source, as Spark knows them: those of DataFrames are packets.
 PACKETS = (
     "shard INT, stream INT, place BIGINT, newest BIGINT, rows BIGINT, closed BOOLEAN, blob BINARY, bad BINARY,"
-    " census BINARY, records BINARY"
+    " census BINARY, records BINARY, lines BIGINT"
 )
 
 

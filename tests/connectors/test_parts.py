@@ -1,0 +1,198 @@
+"""A file that is read in parts, wherever it is cut, has the rows, the bad rows and the lines of the whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from eddyline.connectors.files.files import read_chunks
+from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.parts import PACKED, Group, Part, group_parts, is_divisible, row_groups, text_parts
+from eddyline.connectors.formats.conform import with_line_numbers
+from eddyline.connectors.formats.text import read_csv, read_json
+from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
+from eddyline.model.schema import Column, Schema, Stream
+from eddyline.tuning import InputTuning
+from tests.seeds import cases, first_seed
+
+SCHEMA = Schema((Column("k", BIGINT), Column("s", STRING), Column("ts", TIMESTAMP)))
+Letters = list[tuple[str, ...]]
+
+CSV = [
+    b"",
+    b"\n",
+    b"\n\r\n \n",
+    b"k,s,ts",
+    b"k,s,ts\n1,a,2024-01-01 00:00:00\n",
+    b"k,s,ts\n1,a,2024-01-01 00:00:00\nx,b,2024-01-01 00:00:01\n3,c,2024-01-01 00:00:02",
+    b"k,s,ts\r\n1,a,2024-01-01 00:00:00\r\n\r\n2,b,2024-01-01 00:00:01\r\nx,y\r\n",
+    b"\xef\xbb\xbfk,s,ts\n1,\xc3\xa4,2024-01-01 00:00:00\n2,\xff,2024-01-01 00:00:01\n\n",
+    b"\n\r\nk,s,ts\n\n1,a,2024-01-01 00:00:00\n\n\n2,b,\n3,b,2024-01-01 00:00:00\n\n",
+    b'k,s,ts\n1,"a\nb",2024-01-01 00:00:00\n2,"b",2024-01-01 00:00:01\n3,"x ""y""",2024-01-01 00:00:02\n',
+    b'k,s,ts\n1,"open,2024-01-01 00:00:00\n2,b",2024-01-01 00:00:01\n3,c\rd,2024-01-01 00:00:02\n4,"e,\r\n',
+    b"ts,k,other\n2024-01-01 00:00:00,1,a\n",
+]
+JSONL = [
+    b"",
+    b'{"k": 1, "s": "a", "ts": "2024-01-01 00:00:00"}\n\nnull\n{"k": "x", "ts": 5}\n{"k": 2, "s": "\\n", "ts": 6}',
+    b'\xef\xbb\xbf{"k": 1, "ts": 7}\r\n{"k":\n2}\n{"k": 3, "s": {"a": 1}, "ts": 8}\r\n\r\n[1]\n{"k": 4, "ts": "never"}\n',
+    b'{"k": 1, "s": "\xff", "ts": 7}\n{"k": 2, "s": "b", "ts": 8} {"k": 3}\n',
+]
+
+
+def stream(kind: str, **options: str) -> Stream:
+    return Stream("a", SCHEMA, "ts", options={"format": kind, "path": "-", **options})
+
+
+def read(of: Stream, path: Path, part: Part | None, before: int = 0) -> tuple[list[dict], Letters]:
+    rows: list[dict] = []
+    letters: Letters = []
+    for chunk in read_chunks(of, DataFile(path.name, str(path)), part=part):
+        rows += chunk.rows.to_pylist()
+        if chunk.bad is not None:
+            bad = with_line_numbers(chunk.bad, path.name, before) if before else chunk.bad
+            letters += [tuple(map(str, row.values())) for row in bad.to_pylist()]
+    return rows, letters
+
+
+def in_parts(of: Stream, path: Path, cuts: list[int]) -> tuple[list[dict], Letters]:
+    rows: list[dict] = []
+    letters: Letters = []
+    before = 0
+    for begin, end in pairwise([0, *cuts, None]):
+        part = Part(begin or 0, end)
+        found = read(of, path, part, before)
+        rows += found[0]
+        letters += found[1]
+        before += part.lines
+    return rows, letters
+
+
+def same(of: Stream, path: Path, cuts: list[int], whole: tuple[list[dict], Letters]) -> None:
+    rows, letters = in_parts(of, path, cuts)
+    assert rows == whole[0], cuts
+    # Within a stretch, lines that are no rows come before rows that do not fit.
+    assert sorted(letters) == sorted(whole[1]), cuts
+
+
+def texts() -> Iterator[tuple[str, bytes, dict[str, str]]]:
+    for content in CSV:
+        yield "csv", content, {}
+        yield "csv", content, {"header": "false"}
+    for content in JSONL:
+        yield "jsonl", content, {}
+
+
+@pytest.mark.parametrize(("kind", "content", "options"), list(texts()))
+def test_every_cut_of_a_text_file_gives_the_same_rows(
+    tmp_path: Path, kind: str, content: bytes, options: dict[str, str]
+) -> None:
+    path, of = tmp_path / "1.txt", stream(kind, **options)
+    path.write_bytes(content)
+    whole = read(of, path, None)
+    size = len(content)
+    for cut in range(1, size + 3):
+        same(of, path, [cut], whole)
+    random = Random(first_seed(9_200))
+    for _ in range(cases(40)):
+        same(of, path, sorted(random.sample(range(1, size + 3), random.randint(1, min(size + 2, 6)))), whole)
+
+
+def test_a_part_counts_the_lines_that_begin_in_it(tmp_path: Path) -> None:
+    content = b"\nk,s,ts\r\n1,a,2024-01-01 00:00:00\n\n2,b,2024-01-01 00:00:01"
+    path, of = tmp_path / "1.csv", stream("csv")
+    path.write_bytes(content)
+    begins = [0] + [at + 1 for at, byte in enumerate(content) if byte == 10]
+    for cut in range(1, len(content)):
+        parts = [Part(0, cut), Part(cut, None)]
+        for part in parts:
+            read(of, path, part)
+        assert [part.lines for part in parts] == [sum(b < cut for b in begins), sum(b >= cut for b in begins)], cut
+
+
+@pytest.mark.parametrize("portion", [1, 3, 16, 64])
+def test_parts_do_not_depend_on_how_much_is_read_at_once(tmp_path: Path, portion: int) -> None:
+    tuning = InputTuning(text_bytes=portion)
+    for kind, content, options in texts():
+        path, of = tmp_path / "1.txt", stream(kind, **options)
+        path.write_bytes(content)
+        rows = len(read(of, path, None)[0])
+        for cut in range(1, len(content)):
+            found = lines_of = 0
+            for part in (Part(0, cut), Part(cut, None)):
+                reader = read_json if kind == "jsonl" else read_csv
+                more = {} if kind == "jsonl" else {"header": options.get("header", "true") == "true"}
+                blocks = reader(DataFile("1.txt", str(path)), SCHEMA, tuning=tuning, part=part, **more)
+                found += sum(block.count for block in blocks)
+                lines_of += part.lines
+            records = sum(block.count for block in reader(DataFile("1.txt", str(path)), SCHEMA, tuning=tuning, **more))
+            assert found == records and rows <= records, (content, cut)
+            expected = content.count(b"\n") + (not content.endswith(b"\n") and content not in (b"",))
+            assert lines_of == expected or (found == 1 and not rows), (content, cut)
+
+
+def test_row_groups_are_read_apart(tmp_path: Path) -> None:
+    path, of = tmp_path / "1.parquet", stream("parquet")
+    rows = pa.table(
+        {
+            "k": list(range(10)),
+            "s": [str(n) for n in range(10)],
+            "ts": pa.array([None if n in (0, 7) else n for n in range(10)], pa.timestamp("us")),
+        }
+    )
+    parquet.write_table(rows, path, row_group_size=3)
+    found = path.stat()
+    groups = row_groups(str(path), found.st_size, found.st_mtime_ns)
+    assert [group.rows for group in groups] == [3, 3, 3, 1]
+    whole = read(of, path, None)
+    assert any("row 8" in letter[-1] for letter in whole[1])
+    for most in (1, found.st_size * 2 // 3, found.st_size * 2):
+        for end in (None, 3):
+            parts = [part for part, _ in group_parts(groups, 0, end, most)]
+            parts += [] if end is None else [part for part, _ in group_parts(groups, end, None, most)]
+            pieces = [read(of, path, part) for part in parts]
+            assert [row for piece in pieces for row in piece[0]] == whole[0]
+            assert [letter for piece in pieces for letter in piece[1]] == whole[1]
+    assert row_groups(str(tmp_path / "none.parquet"), 1, 1) == ()
+
+
+def test_ranges_are_about_equal_and_follow_one_another() -> None:
+    assert [(p.begin, p.end, size) for p, size in text_parts(0, None, 10, 4)] == [(0, 3, 3), (3, 6, 3), (6, None, 4)]
+    assert [(p.begin, p.end) for p, _ in text_parts(5, 10, 100, 3)] == [(5, 7), (7, 10)]
+    assert [(p.begin, p.end) for p, _ in text_parts(5, None, 3, 3)] == [(5, None)]
+    groups = (Group(5, 10), Group(6, 10), Group(7, 10))
+    assert [(p.begin, p.end, p.first, size) for p, size in group_parts(groups, 1, None, 10)] == [
+        (1, 2, 5, 10),
+        (2, None, 11, 10),
+    ]
+
+
+def test_what_is_one_record_per_line_and_plain_is_cut() -> None:
+    for name, options, divisible in (
+        ("1.csv", {"format": "csv"}, True),
+        ("1.csv", {"format": "CSV", "multiline": "on"}, False),
+        ("1.csv.gz", {"format": "csv"}, False),
+        ("1.JSONL.ZST", {"format": "jsonl"}, False),
+        ("1.jsonl", {"format": "jsonl"}, True),
+        ("1.json", {"format": "json"}, False),
+        ("1", {}, True),
+    ):
+        assert is_divisible(options, name) == divisible, (name, options)
+    assert all(pa.Codec.detect(f"a{ending}") for ending in PACKED)
+
+
+def test_only_reasons_with_lines_are_numbered_anew() -> None:
+    reasons = [
+        "bad: f.csv line 2: line 3: \nx",
+        "bad: f.csv cannot be read: no",
+        "bad: g line 1: x",
+        "bad: f.csv line x",
+    ]
+    table = with_line_numbers(pa.table({"s": ["a"] * 4, "_reason": reasons}), "f.csv", 40)
+    assert table.column("_reason").to_pylist() == ["bad: f.csv line 42: line 3: \nx", *reasons[1:]]
