@@ -49,6 +49,10 @@ class Settings:
     shards: int = 0
     #: Seconds between two embedded checkpoints; 0 takes one after every epoch.
     checkpoint_seconds: float = 5.0
+    #: About how long a micro-batch over files takes on Spark, while more waits.
+    batch_seconds: float = 2.0
+    #: How many rows a micro-batch over files has on Spark; None: as many as its bytes have.
+    max_rows_per_batch: int | None = None
     #: auto | scan | imp | hash(a, b) | imp(6, 5, 5).
     template_index: str = "auto"
     template_tuning: str = "on"
@@ -261,6 +265,19 @@ OPTIONS: dict[str, SettingOption] = {
     "shards": _whole("shards on Spark; 0 takes one per core", 0),
     "checkpoint_seconds": SettingOption(
         "time between embedded checkpoints; 0 takes one after every epoch", "0, 0.5, …", _SPAN, _seconds
+    ),
+    "batch_seconds": SettingOption(
+        "about how long a micro-batch over files takes on Spark while more waits: it takes more or fewer bytes",
+        "0.1, 2, …",
+        _SPAN,
+        _seconds,
+    ),
+    "max_rows_per_batch": SettingOption(
+        "rows of all streams without `files_per_batch` together in a micro-batch over files on Spark, to a row group of "
+        "parquet and about a tenth of text",
+        "none | 1, 2, …",
+        "a whole number, 1 or more, or 'none'",
+        lambda text: None if text.lower() == "none" else int(text) if int(text) >= 1 else _refuse(),
     ),
     "template_index": SettingOption(
         "how requests to a template find their rows",

@@ -324,9 +324,15 @@ class InputTuning:
     #: A log of file names is begun anew when this number of bytes, and twice its beginning, have been appended. A bound
     #: of disk space.
     log_bytes: int = 1 << 20
-    #: On Spark, without `files_per_batch`, a batch takes files of a stream up to this number of bytes together, at
-    #: least one. A bound of memory.
+    #: On Spark a batch takes at most this many bytes of all streams without `files_per_batch`, at least one file or part.
+    #: A bound of memory. It begins with the second number, and takes no fewer than the third because batches are slow.
     batch_bytes: int = 64 << 20
+    first_batch_bytes: int = 8 << 20
+    least_batch_bytes: int = 256 << 10
+    #: A batch takes text in stretches of one part in this number of what it may take: about so much may be missing. The
+    #: rows of each stretch are estimated by its first `sample_bytes`.
+    stretches: int = 16
+    sample_bytes: int = 64 << 10
     #: On several shards, a file of which a batch reads more than this is read by several tasks, where its format allows
     #: it. Each range of a csv file reads the header line again, and each gives a packet to every shard.
     piece_bytes: int = 4 << 20

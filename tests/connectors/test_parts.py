@@ -13,7 +13,15 @@ import pytest
 
 from eddyline.connectors.files.files import read_chunks
 from eddyline.connectors.files.listing import DataFile
-from eddyline.connectors.files.parts import PACKED, Group, Part, group_parts, is_divisible, row_groups, text_parts
+from eddyline.connectors.files.parts import (
+    PACKED,
+    FilePart,
+    RowGroup,
+    group_parts,
+    is_divisible,
+    row_groups,
+    text_parts,
+)
 from eddyline.connectors.formats.conform import with_line_numbers
 from eddyline.connectors.formats.text import read_csv, read_json
 from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
@@ -50,7 +58,7 @@ def stream(kind: str, **options: str) -> Stream:
     return Stream("a", SCHEMA, "ts", options={"format": kind, "path": "-", **options})
 
 
-def read(of: Stream, path: Path, part: Part | None, before: int = 0) -> tuple[list[dict], Letters]:
+def read(of: Stream, path: Path, part: FilePart | None, before: int = 0) -> tuple[list[dict], Letters]:
     rows: list[dict] = []
     letters: Letters = []
     for chunk in read_chunks(of, DataFile(path.name, str(path)), part=part):
@@ -66,7 +74,7 @@ def in_parts(of: Stream, path: Path, cuts: list[int]) -> tuple[list[dict], Lette
     letters: Letters = []
     before = 0
     for begin, end in pairwise([0, *cuts, None]):
-        part = Part(begin or 0, end)
+        part = FilePart(begin or 0, end)
         found = read(of, path, part, before)
         rows += found[0]
         letters += found[1]
@@ -110,7 +118,7 @@ def test_a_part_counts_the_lines_that_begin_in_it(tmp_path: Path) -> None:
     path.write_bytes(content)
     begins = [0] + [at + 1 for at, byte in enumerate(content) if byte == 10]
     for cut in range(1, len(content)):
-        parts = [Part(0, cut), Part(cut, None)]
+        parts = [FilePart(0, cut), FilePart(cut, None)]
         for part in parts:
             read(of, path, part)
         assert [part.lines for part in parts] == [sum(b < cut for b in begins), sum(b >= cut for b in begins)], cut
@@ -125,7 +133,7 @@ def test_parts_do_not_depend_on_how_much_is_read_at_once(tmp_path: Path, portion
         rows = len(read(of, path, None)[0])
         for cut in range(1, len(content)):
             found = lines_of = 0
-            for part in (Part(0, cut), Part(cut, None)):
+            for part in (FilePart(0, cut), FilePart(cut, None)):
                 reader = read_json if kind == "jsonl" else read_csv
                 more = {} if kind == "jsonl" else {"header": options.get("header", "true") == "true"}
                 blocks = reader(DataFile("1.txt", str(path)), SCHEMA, tuning=tuning, part=part, **more)
@@ -166,7 +174,7 @@ def test_ranges_are_about_equal_and_follow_one_another() -> None:
     assert [(p.begin, p.end, size) for p, size in text_parts(0, None, 10, 4)] == [(0, 3, 3), (3, 6, 3), (6, None, 4)]
     assert [(p.begin, p.end) for p, _ in text_parts(5, 10, 100, 3)] == [(5, 7), (7, 10)]
     assert [(p.begin, p.end) for p, _ in text_parts(5, None, 3, 3)] == [(5, None)]
-    groups = (Group(5, 10), Group(6, 10), Group(7, 10))
+    groups = (RowGroup(5, 10), RowGroup(6, 10), RowGroup(7, 10))
     assert [(p.begin, p.end, p.first, size) for p, size in group_parts(groups, 1, None, 10)] == [
         (1, 2, 5, 10),
         (2, None, 11, 10),

@@ -32,6 +32,8 @@ NEVER: dict[str, Sequence[object]] = {
     "share": ("off",),
     "replan": ("off",),
     "checkpoint_seconds": (0, 0.5),
+    "batch_seconds": (0.5,),
+    "max_rows_per_batch": (50,),
     "template_index": ("scan", "imp", "hash(k)", "imp(4)"),
     "template_tuning": ("off",),
     "template_batch": ("off",),

@@ -49,6 +49,8 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "output_files": ("auto", "each"),
     "output_seconds": (0, 2),
     "checkpoint_seconds": (0, 5),
+    "batch_seconds": (0.5, 2),
+    "max_rows_per_batch": ("none", 50),
     "epoch_rows": (1, 3, 20_000, 20_000),
     "most_results": (1, 20, 1_000_000),
     "most_matches": ("none", 1_000_000),

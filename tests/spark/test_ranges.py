@@ -14,7 +14,7 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.conducting import Batches, InProcess
 from eddyline.runtime.sharded.ingest.file_log import FileLog
-from eddyline.runtime.sharded.ingest.ranges import Ranges
+from eddyline.runtime.sharded.ingest.ranges import Cutter
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.output.delivery import whole_results
 from eddyline.runtime.sharded.output.parcels import opened
@@ -107,9 +107,9 @@ def test_answers_and_letters_do_not_depend_on_how_files_are_cut(tmp_path: Path, 
             pieces = []
             for each in streams:
                 log = FileLog(each, of.checkpoint, tuning)
-                log.look()
+                log.append_new()
                 taken = [(log.file(number), 0, None) for number in range(log.total)]
-                pieces.append(list(Ranges(each, of.checkpoint, tuning).pieces(taken, True)))
+                pieces.append(list(Cutter(each, of.checkpoint, tuning).pieces(taken, True)))
             shortest = min(map(len, pieces))
             cuts = [] if most == 1 << 20 else sorted(random.sample(range(shortest), min(shortest, random.randrange(4))))
             answers.append(conducted(of, batched(pieces, cuts, PackedLayout.of(of).digest)))

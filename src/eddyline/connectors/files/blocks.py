@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.connectors.files.listing import DataFile
-from eddyline.connectors.files.parts import Part
+from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
 from eddyline.model.schema import Schema
 
@@ -70,5 +70,5 @@ class FileReader(Protocol):
         first: int,
         columns: frozenset[str] | None,
         marks: FileMarks = UNMARKED,
-        part: Part | None = None,
+        part: FilePart | None = None,
     ) -> Iterator[RecordBlock]: ...

@@ -27,7 +27,7 @@ from eddyline.connectors.files.blocks import FileReader, RecordBlock
 from eddyline.connectors.files.file_log import SeenFile, TakenFiles, seen
 from eddyline.connectors.files.finding import Finder, check_path, list_files
 from eddyline.connectors.files.listing import DataFile, required_path
-from eddyline.connectors.files.parts import Part
+from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.files.watch import FileWatch, warn_of
 from eddyline.connectors.formats.conform import bad_row, conform, find_column, target_of, wanted_columns
 from eddyline.connectors.formats.parquet import PLAIN, first_line, read_parquet
@@ -97,7 +97,7 @@ def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
 
 
 def read_chunks(
-    stream: Stream, file: DataFile, marks: FileMarks = UNMARKED, part: Part | None = None
+    stream: Stream, file: DataFile, marks: FileMarks = UNMARKED, part: FilePart | None = None
 ) -> Iterator[Chunk]:
     """One file of a stream, or a part of it, a stretch at a time: for drivers that keep order and positions
     themselves."""
@@ -125,7 +125,7 @@ def _read_regular(
     first: int,
     columns: frozenset[str] | None,
     marks: FileMarks = UNMARKED,
-    part: Part | None = None,
+    part: FilePart | None = None,
 ) -> Iterator[RecordBlock]:
     """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for
     ever."""

@@ -1,9 +1,9 @@
 """Parts of a file that are read apart from each other.
 
-Answer   A `Part` is a range of bytes of a text file, or a range of row groups of a parquet file. `is_divisible` says
-         whether files of a stream may be read in parts, `Divider` where such a file can be cut. Parts that follow one
+Answer   A `FilePart` is a range of bytes of a text file, or a range of row groups of a parquet file. `is_divisible` says
+         whether files of a stream may be read in parts; `text_parts` and `group_parts` cut one. Parts that follow one
          another have together the records of the whole file, in its order.
-State    A `Divider` knows the row groups of the files that it was asked for last.
+State    `row_groups` keeps those of the files that it was asked for last.
 Limits   A line belongs to the part in which its first byte lies, so cuts may lie anywhere. Only a file in which every
          line is one record is cut: csv without `multiline`, and jsonl, not compressed.
 """
@@ -20,7 +20,7 @@ PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
 @dataclass
-class Part:
+class FilePart:
     #: The first byte or row group.
     begin: int = 0
     #: Where the next part begins; None: the part goes to the end of the file.
@@ -31,10 +31,9 @@ class Part:
     lines: int = 0
 
 
-class Group(NamedTuple):
-    """A row group, or what cannot be cut."""
-
+class RowGroup(NamedTuple):
     rows: int
+    #: Its share of the bytes of the file.
     size: int
 
 
@@ -56,7 +55,7 @@ def _kind(options: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def row_groups(path: str, size: int, changed: int) -> tuple[Group, ...]:
+def row_groups(path: str, size: int, changed: int) -> tuple[RowGroup, ...]:
     """The row groups of a parquet file, each with its share of the file's bytes; none where they cannot be read.
 
     Args:
@@ -73,27 +72,27 @@ def row_groups(path: str, size: int, changed: int) -> tuple[Group, ...]:
         return ()
     rows = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
     total = max(sum(rows), 1)
-    return tuple(Group(count, size * count // total) for count in rows)
+    return tuple(RowGroup(count, size * count // total) for count in rows)
 
 
-def text_parts(begin: int, end: int | None, size: int, most: int) -> Iterator[tuple[Part, int]]:
+def text_parts(begin: int, end: int | None, size: int, most: int) -> Iterator[tuple[FilePart, int]]:
     """A range of bytes of a text file in about equal parts of at most `most` bytes, each with its bytes."""
     whole = max((size if end is None else end) - begin, 0)
     count = max(-(-whole // most), 1)
     cuts = [begin + whole * number // count for number in range(count)]
     for low, high in zip(cuts, [*cuts[1:], None], strict=True):
-        yield Part(low, end if high is None else high), (begin + whole if high is None else high) - low
+        yield FilePart(low, end if high is None else high), (begin + whole if high is None else high) - low
 
 
-def group_parts(groups: tuple[Group, ...], begin: int, end: int | None, most: int) -> Iterator[tuple[Part, int]]:
+def group_parts(groups: tuple[RowGroup, ...], begin: int, end: int | None, most: int) -> Iterator[tuple[FilePart, int]]:
     """A range of row groups in parts of at most `most` bytes, at least one group each."""
     last = len(groups) if end is None else min(end, len(groups))
     low, size, first = begin, 0, sum(group.rows for group in groups[:begin])
     rows = 0
     for number in range(begin, last):
         if number > low and size + groups[number].size > most:
-            yield Part(low, number, first), size
+            yield FilePart(low, number, first), size
             low, size, first, rows = number, 0, first + rows, 0
         size += groups[number].size
         rows += groups[number].rows
-    yield Part(low, end, first), size
+    yield FilePart(low, end, first), size

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from eddyline.connectors.files.parts import Part
+from eddyline.connectors.files.parts import FilePart
 from eddyline.kernels.texts.text import enclosed, survey
 
 #: Bytes after which a quote that does not end hides no line ends any more. A bound of memory.
@@ -162,7 +162,7 @@ class Lines:
 
 
 def read_lines(
-    path: str, portion_bytes: int, multiline: bool = False, part: Part | None = None, begin: int = 0, line: int = 1
+    path: str, portion_bytes: int, multiline: bool = False, part: FilePart | None = None, begin: int = 0, line: int = 1
 ) -> Iterator[Lines]:
     """All records of a file, which is read in portions of this size.
 
@@ -181,7 +181,7 @@ def read_lines(
         if multiline:
             yield from _quoted_lines(stream, portion_bytes)
             return
-        part = part or Part()
+        part = part or FilePart()
         if begin == 0 and part.begin:
             begin = _next_line(stream, part.begin, portion_bytes)
         elif begin:
@@ -219,7 +219,7 @@ def _next_line(stream: pa.NativeFile, begin: int, portion_bytes: int) -> int:
     return at
 
 
-def _plain_lines(stream: pa.NativeFile, portion_bytes: int, part: Part, begin: int) -> Iterator[Lines]:
+def _plain_lines(stream: pa.NativeFile, portion_bytes: int, part: FilePart, begin: int) -> Iterator[Lines]:
     """Every line is a record. Text is not copied: what follows the last line end of a portion is read again, where a
     file allows that."""
     rest, repeats = pa.py_buffer(b""), stream.seekable()

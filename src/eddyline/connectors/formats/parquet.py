@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from eddyline.connectors.files.blocks import RecordBlock
 from eddyline.connectors.files.listing import DataFile
-from eddyline.connectors.files.parts import Part
+from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, find_column
 from eddyline.connectors.formats.valid_text import with_valid_text
 from eddyline.connectors.guarded.blocks_apart import blocks_apart
@@ -36,7 +36,7 @@ def read_parquet(
     *,
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
-    part: Part | None = None,
+    part: FilePart | None = None,
 ) -> Iterator[RecordBlock]:
     """The rows of one file, or of a part of it, from row `first` on."""
     suspect = marks.suspects()

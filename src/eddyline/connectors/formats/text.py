@@ -27,7 +27,7 @@ import pyarrow.json
 from eddyline.connectors.files.ahead import side_by_side
 from eddyline.connectors.files.blocks import RecordBlock
 from eddyline.connectors.files.listing import DataFile
-from eddyline.connectors.files.parts import Part
+from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, bad_schema, conform, find_column
 from eddyline.connectors.formats.csv_types import Typed, converting
 from eddyline.connectors.formats.json_values import DEEPEST, OPENING, decode, documents, json_text
@@ -83,9 +83,11 @@ def read_csv(
     multiline: bool = False,
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
-    part: Part | None = None,
+    part: FilePart | None = None,
 ) -> Iterator[RecordBlock]:
     """The records of a CSV file, or of a part of it, from record `first` on; the header is not counted as a record."""
+    # A file that was begun in parts is finished in parts.
+    multiline = multiline and part is None
     make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline)
     empty = "it is empty, where a header line was expected"
 
@@ -103,7 +105,7 @@ def read_csv(
         if parser is None:
             raise ValueError(empty)
 
-    def stretches_of_part(part: Part) -> Iterator[tuple[Lines, Parser]]:
+    def stretches_of_part(part: FilePart) -> Iterator[tuple[Lines, Parser]]:
         found = read_header(file.path)
         if found is not None:
             parser, begins, end = named(found[0]), found[1], found[2]
@@ -130,7 +132,7 @@ def read_json(
     document: bool = False,
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
-    part: Part | None = None,
+    part: FilePart | None = None,
 ) -> Iterator[RecordBlock]:
     """The records of a file, or of a part of it, with one JSON object per line; with `document`, also of arrays and
     objects over several lines."""

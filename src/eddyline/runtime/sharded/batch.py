@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from eddyline.connectors.files.parts import Part
+from eddyline.connectors.files.parts import FilePart
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class FilePiece:
     first: int = 0
 
     @property
-    def part(self) -> Part | None:
+    def part(self) -> FilePart | None:
         """Which part of the file is read; None: all of it."""
-        return Part(self.begin, self.end, self.first) if self.begin or self.end is not None else None
+        return FilePart(self.begin, self.end, self.first) if self.begin or self.end is not None else None
 
     def __str__(self) -> str:
         place = f" from {self.begin}" if self.begin else ""

@@ -334,7 +334,7 @@ class SparkRunner:
         times = {stream.name: stream.time for stream in self.job.catalog.streams.values()}
         sources = {reference.source for part in (*query.makers, query) for reference in part.references}
         files = [stream for stream in self.job.catalog.streams.values() if "path" in stream.options]
-        reading = [reading_line(stream) for stream in files if stream.name in sources]
+        reading = [reading_line(stream, self.job.settings) for stream in files if stream.name in sources]
         found = (plan, routing.explain(), finished_line(query, routing, times), *reading)
         return "\n".join(line for line in found if line)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
+from itertools import islice
 from typing import Any, NamedTuple
 
 from eddyline.connectors.files.file_log import WATCHED, SeenFile, seen
@@ -92,16 +93,10 @@ class FileLog:
         """Those that a batch may still read."""
         return [file.name for file in self._files]
 
-    def after(self, start: int) -> int:
-        """How many files have been taken after one more batch."""
-        wanted = self.stream.options.get("files_per_batch")
-        if wanted is not None:
-            return min(start + int(wanted), self.total)
-        end, size = start, 0
-        while end < self.total and (end == start or size + self.file(end).size <= self._tuning.batch_bytes):
-            size += self.file(end).size
-            end += 1
-        return end
+    def files(self, number: int, count: int | None = None) -> list[TakenFile]:
+        """The files from a number on that a batch may still read, or some of them."""
+        low = number - self._first
+        return list(islice(self._files, low, None if count is None else low + count))
 
     # -- growing
 

@@ -1,6 +1,6 @@
 """The files of a batch in pieces that tasks read side by side.
 
-Answer   `Ranges.pieces` cuts what a batch reads of one file: plain csv and jsonl into ranges of bytes, parquet into
+Answer   `Cutter.pieces` cuts what a batch reads of one file: plain csv and jsonl into ranges of bytes, parquet into
          ranges of row groups (`connectors/files/parts.py`). Other files are one piece. `reading_line` says for EXPLAIN
          how the files of a stream are read.
 State    None of its own; a document keeps the pieces of its batch.
@@ -11,15 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from eddyline.connectors.files.parts import Group, Part, by_groups, group_parts, is_divisible, row_groups, text_parts
+from eddyline.connectors.files.parts import (
+    FilePart,
+    RowGroup,
+    by_groups,
+    group_parts,
+    is_divisible,
+    row_groups,
+    text_parts,
+)
 from eddyline.model.schema import Stream
 from eddyline.runtime.sharded.batch import FilePiece
 from eddyline.runtime.sharded.ingest.file_log import TakenFile
 from eddyline.runtime.sharded.job.layout import parsing_folder
+from eddyline.settings import Settings
 from eddyline.tuning import InputTuning
 
 
-class Ranges:
+class Cutter:
     """Cuts the files of one stream."""
 
     def __init__(self, stream: Stream, checkpoint: str, tuning: InputTuning) -> None:
@@ -27,7 +36,7 @@ class Ranges:
         self._parsing = parsing_folder(checkpoint)
         self._tuning = tuning
 
-    def groups(self, file: TakenFile) -> tuple[Group, ...]:
+    def groups(self, file: TakenFile) -> tuple[RowGroup, ...]:
         """The row groups of a parquet file; none where they cannot be read, or have ended a process."""
         # Not at the top: the process that plans batches loads it when it needs it.
         from eddyline.connectors.guarded.parsing_marks import shared_marks
@@ -52,7 +61,7 @@ class Ranges:
             place = (part.begin, part.end, part.first)
             yield FilePiece(self._stream.name, number, file.name, file.path, size, is_last, *place)
 
-    def _parts(self, file: TakenFile, begin: int, end: int | None) -> Iterator[tuple[Part, int]]:
+    def _parts(self, file: TakenFile, begin: int, end: int | None) -> Iterator[tuple[FilePart, int]]:
         most, options = self._tuning.piece_bytes, self._stream.options
         if is_divisible(options, file.name) and (begin or end is not None or file.size > most):
             if not by_groups(options):
@@ -62,14 +71,18 @@ class Ranges:
             if groups:
                 yield from group_parts(groups, begin, end, most)
                 return
-        yield Part(begin, end), file.size
+        yield FilePart(begin, end), file.size
 
 
-def reading_line(stream: Stream) -> str:
-    """How the files of a stream are read, for EXPLAIN."""
+def reading_line(stream: Stream, settings: Settings) -> str:
+    """How the files of a stream are read, and how many a batch takes, for EXPLAIN."""
+    wanted, rows = stream.options.get("files_per_batch"), settings.max_rows_per_batch
+    takes = f"{wanted} of them" if wanted else f"what about {settings.batch_seconds:g} s need"
+    most = "" if wanted or rows is None else f", at most {rows:,} rows"
     if not is_divisible(stream.options, ""):
-        kind = "documents" if stream.options.get("format") == "json" else "csv files with multiline"
-        return f"files of {stream.name} are read whole: {kind} are not cut"
-    if by_groups(stream.options):
-        return f"files of {stream.name} are read in ranges of row groups"
-    return f"files of {stream.name} are read in ranges of bytes; compressed ones whole"
+        how = "whole"
+    elif by_groups(stream.options):
+        how = "in ranges of row groups"
+    else:
+        how = "in ranges of bytes, compressed ones whole"
+    return f"files of {stream.name} are read {how}; a batch takes {takes}{most}"

@@ -1,7 +1,8 @@
 """From what Spark has written down of a batch to its document.
 
 Answer   `source` gives the digest of `offsets/N` and what our own source has said there; `batch` makes the document:
-         the files between the end of the batch before and this end, control records, streams that end.
+         the files and parts of files between the end of the batch before and this end, control records, streams that
+         end.
 State    The files of each stream as far as they are known: the planning process appends to the lists (`file_log.py`),
          this one reads on.
 Limits   Offsets of Spark's first form: a line per source.
@@ -15,9 +16,10 @@ import os
 from typing import Any
 
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
+from eddyline.runtime.sharded.ingest.backlog import places_of, taken_between
 from eddyline.runtime.sharded.ingest.control import read_control
 from eddyline.runtime.sharded.ingest.file_log import FileLog
-from eddyline.runtime.sharded.ingest.ranges import Ranges
+from eddyline.runtime.sharded.ingest.ranges import Cutter
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.runtime.spark.ingest.sources import first_offset
@@ -31,7 +33,7 @@ class Inputs:
         self._checkpoint = layout.checkpoint
         tuning = layout.settings.tuning.input
         self._logs = {s.name: FileLog(s, layout.checkpoint, tuning) for s in layout.streams if "path" in s.options}
-        self._ranges = {name: Ranges(log.stream, layout.checkpoint, tuning) for name, log in self._logs.items()}
+        self._cutters = {name: Cutter(log.stream, layout.checkpoint, tuning) for name, log in self._logs.items()}
 
     def source(self, number: int) -> tuple[str, dict[str, Any]]:
         """The digest of a batch's offsets, and that of our source."""
@@ -55,16 +57,18 @@ class Inputs:
             head: The manifest of the batch before.
         """
         start = first_offset(self._logs) if head is None else head.position
+        begins, ends = places_of(start), places_of(end)
         pieces: list[FilePiece] = []
         ended: list[str] = []
         for name, log in self._logs.items():
-            first, last = start["files"][name], end["files"][name]
-            if last > log.total:
+            first, last = begins[name], ends[name]
+            needed = last.files + (last.within > 0)
+            if needed > log.total:
                 log.read_on()
-                log.check(last)
+                log.check(needed)
             closes = not end["open"][name] and (start["open"][name] or last > first)
-            log.forget(first)
-            pieces += self._ranges[name].pieces(((log.file(place), 0, None) for place in range(first, last)), closes)
+            log.forget(first.files)
+            pieces += self._cutters[name].pieces(taken_between(log, first, last), closes)
             if closes and last == first:
                 ended.append(name)
         records = range(start["control"], end["control"])

@@ -1,14 +1,16 @@
 """The one source of a job's files and control records: Spark keeps offsets, the driver makes batches of them.
 
 Answer   A Python data source whose offset says how many files of each stream, and how many control records, have been
-         taken. It has no rows: the driver turns its offsets into documents (`inputs.py`), and tasks read what these
-         name. Files come in name order whatever their modification times; an unreadable one is a bad row.
+         taken, and how far the next one. It has no rows: the driver turns its offsets into documents (`inputs.py`), and
+         tasks read what these name. Files come in name order whatever their modification times; an unreadable one is a bad row.
 State    A log of the files of each stream, in the order of taking (`file_log.py`). Offsets count its files, so a file
          that appears later with an earlier name shifts nothing.
 Limits   Names are listed on the driver and must be readable by all workers.
 
-    offset    {"files": {"bids": 3}, "open": {"bids": true}, "control": 0, "runs": 0, "done": false, "at":
-    1700000000000000}
+    offset    {"files": {"bids": 3}, "within": {"bids": 4194304}, "open": {"bids": true}, "control": 0, "runs": 0,
+               "done": false, "at": 1700000000000000}
+
+`files` counts those that were taken whole; `within` says how many bytes or row groups of the next one were taken.
 
 A bounded run ends although control records keep coming: after two batches with nothing else it leaves them to the next
 run.
@@ -21,6 +23,7 @@ clock when the batch was planned: what is too far ahead of it is so in every run
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -28,6 +31,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from eddyline.errors import CheckpointProblem
 from eddyline.model.clock import WALL
+from eddyline.runtime.sharded.ingest.backlog import Backlog, TakenUpTo, as_offset, places_of
 from eddyline.runtime.sharded.ingest.control import asked_to_stop, forget_control, next_control
 from eddyline.runtime.sharded.ingest.file_log import FileLog
 from eddyline.runtime.sharded.job.layout import PackedLayout
@@ -85,6 +89,11 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 }
         return self._logs
 
+    @cached_property
+    def backlog(self) -> Backlog:
+        layout = self.packed.open()
+        return Backlog(self.logs, layout.checkpoint, layout.settings)
+
     def prepareForTriggerAvailableNow(self) -> None:
         """A bounded run reads what is there now."""
         with reported("looking for files"):
@@ -102,11 +111,12 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self.once:
             for log in self.logs.values():
                 log.append_new(following=True)
+        begins = places_of(start)
         for name, log in self.logs.items():
-            log.check(start["files"][name])
-        files = {name: log.after(start["files"][name]) for name, log in self.logs.items()}
-        fresh = {name: files[name] > start["files"][name] for name in files}
-        out = {name: self.once and files[name] == log.total for name, log in self.logs.items()}
+            log.check(begins[name].files + (begins[name].within > 0))
+        files = self.backlog.after(begins)
+        fresh = {name: files[name] > begins[name] for name in files}
+        out = {name: self.once and files[name] == TakenUpTo(log.total) for name, log in self.logs.items()}
         still_open = {name: not out[name] and (start["open"][name] or fresh[name]) for name in files}
         done = start["done"] and not any(fresh.values())
         control = next_control(self.packed.open().checkpoint)
@@ -124,7 +134,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if len(self._only_control) > _CONTROL_BATCHES:
                 return start
         found = {
-            "files": files,
+            **as_offset(files),
             "open": still_open,
             "control": control,
             "runs": start["runs"] + int(ends),
@@ -132,7 +142,7 @@ class PacketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "at": start.get("at", 0),
         }
         # Another instant alone is nothing new: it would be a batch.
-        return found if found == {"at": 0, **start} else {**found, "at": WALL.instant()}
+        return found if found == {"at": 0, "within": {}, **start} else {**found, "at": WALL.instant()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         return []
@@ -154,7 +164,7 @@ def first_offset(names: Iterable[str]) -> dict[str, Any]:
     """Where the first batch begins."""
     names = list(names)
     return {
-        "files": dict.fromkeys(names, 0),
+        **as_offset(dict.fromkeys(names, TakenUpTo(0))),
         "open": dict.fromkeys(names, True),
         "control": 0,
         "runs": 0,
