@@ -125,14 +125,14 @@ def test_without_a_number_batches_are_cut_by_size(tmp_path: Path) -> None:
 def test_a_line_that_was_not_finished_does_not_count(tmp_path: Path) -> None:
     write_files(tmp_path / "a", ["1.parquet"], 10)
     of = stream("a", 0, tmp_path)
-    FileLog(of, str(tmp_path / "ck")).look()
+    FileLog(of, str(tmp_path / "ck")).append_new()
     path = tmp_path / "ck" / "eddyline" / "files" / "a.log"
     with path.open("ab") as log:
         log.write(b'{"crc32": "2.par')
     write_files(tmp_path / "a", ["0.parquet"], 10)
     again = FileLog(of, str(tmp_path / "ck"))
     assert again.names() == ["1.parquet"]
-    again.look()
+    again.append_new()
     assert FileLog(of, str(tmp_path / "ck")).names() == ["1.parquet", "0.parquet"]
 
 
@@ -161,7 +161,7 @@ def test_a_process_reads_on_in_the_list_of_files_of_another_one(tmp_path: Path) 
     path, heads = tmp_path / "ck" / "eddyline" / "files" / "a.log", set()
     for number in range(12):
         write_files(tmp_path / "a", [f"{number:02d}.parquet"], 1)
-        writing.look()
+        writing.append_new()
         whole = path.read_bytes()
         heads.add(whole[:24])
         path.write_bytes(whole[:-5])
