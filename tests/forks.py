@@ -18,6 +18,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -75,11 +76,17 @@ class Line:
         self._socket.close()
 
 
+def script_of(python: str, path: str) -> str:
+    """A program for shells. There may be blanks in the path of Python, which the first line of a script cannot have."""
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.forks import from_shell; sys.exit(from_shell({path!r}))"
+    return f'#!/bin/sh\nexec {shlex.quote(python)} -IS -c {shlex.quote(program)} "$@"\n'
+
+
 class Server(Line):
     """The server itself, with the connection that it lives as long as."""
 
     def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="eddyline-forks-")
+        self._folder = TemporaryDirectory(prefix="eddyline forks ")
         path = f"{self._folder.name}/socket"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
             listening.bind(path)
@@ -98,10 +105,7 @@ class Server(Line):
         #: A folder for PATH: its `eddyline` is a forked one, for shells.
         self.path = self._folder.name
         script = Path(self.path, "eddyline")
-        script.write_text(
-            f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
-            f"from tests.forks import from_shell\nsys.exit(from_shell({path!r}))\n"
-        )
+        script.write_text(script_of(sys.executable, path))
         script.chmod(0o700)
 
     def close(self) -> None:

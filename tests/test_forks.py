@@ -33,6 +33,16 @@ def test_a_shell_finds_a_forked_command(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stdout.startswith("eddyline ") and done.stderr.startswith("error: ")
 
 
+def test_a_shell_finds_it_where_python_has_a_blank_in_its_path(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "python").symlink_to(sys.executable)
+    script = tmp_path / "a b" / "eddyline"
+    script.write_text(forks.script_of(str(tmp_path / "a b" / "python"), f"{forks.server().path}/socket"))
+    script.chmod(0o700)
+    done = subprocess.run([str(script), "version"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("eddyline ")
+
+
 def test_a_program_has_its_folder_environment_input_and_exit(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("WORD = 'beside'")
     (tmp_path / "hook").mkdir()
