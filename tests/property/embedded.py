@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as parquet
 
@@ -20,6 +19,7 @@ from eddyline.connectors.results.output import result_files
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
 from eddyline.tuning import SchedulingTuning, Tuning
+from tests.memory import folder_of_a_case
 from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.pieces import drawn
@@ -43,7 +43,7 @@ def run_embedded(
     settings = settings or (
         EARLY if case.scheduler is not None else Settings(tuning=drawn(cut)) if cut.random() < 0.5 else None
     )
-    with TemporaryDirectory() as directory, Session(settings, clock=clock) as session:
+    with folder_of_a_case() as directory, Session(settings, clock=clock) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         for statement in case.statements(directory):
@@ -84,7 +84,7 @@ def run_interrupted(case: Case, rng: Random, early: Settings = EARLY) -> dict[st
     """The results of a case whose session is given up now and then; the next one goes on from the last checkpoint."""
     clock = MovedClock()
     epochs = case.epochs()
-    with TemporaryDirectory() as directory:
+    with folder_of_a_case() as directory:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         settings = replace(early, output_files=rng.choice(("auto", "each")))

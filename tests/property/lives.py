@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as parquet
 
 from eddyline import Session
 from eddyline.settings import Settings
+from tests.memory import folder_of_a_case
 from tests.oracle.intake import Values
 from tests.oracle.relational import Reference
 from tests.property.compare import plain_rows
@@ -96,7 +96,7 @@ def lived(
     """Results of all queries that come and go, and their starts and stops; `staying` are statements of queries that
     only stay."""
     handles = {}
-    with TemporaryDirectory() as directory, Session(base) as session:
+    with folder_of_a_case() as directory, Session(base) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         for statement in [

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pytest
 
 from eddyline.errors import EddylineError
 from eddyline.session import Session
+from tests.memory import folder_of_a_case
 from tests.property.patterns import STREAM, Case, random_case
 from tests.property.test_patterns import can_match, job_of, plain
 from tests.seeds import cases, first_seed, is_whole
@@ -60,7 +60,7 @@ def test_epochs_restarts_and_queries_that_come() -> None:
         added_after = rng.choice([None, rng.randrange(len(rows))])
         cuts = sorted({0, len(rows), *(rng.randrange(len(rows)) for _ in range(3))})
         start = None
-        with TemporaryDirectory() as folder:
+        with folder_of_a_case() as folder:
             names = {"q0", "q1"} if added_after is None else {"q0"}
             checkpoint = str(Path(folder) / "ck")
             for first, stop in pairwise(cuts):
@@ -96,7 +96,7 @@ def test_shards_that_crash() -> None:
         if made is None:
             continue
         rng, case = made
-        with TemporaryDirectory() as folder:
+        with folder_of_a_case() as folder:
             job = Simulated(statements(case, {"q0", "q1"}), folder, rng.choice([1, 2, 3, 5]), rng)
             table, at = case.table, 0
             while at < len(table):
@@ -184,7 +184,7 @@ def test_queries_that_come_and_go_on_shards_that_crash() -> None:
         rng, case = made
         table, upto = case.table, max(r["ts"] for r in case.rows)
         come, gone = sorted(rng.sample(range(1, len(table) + 1), 2))
-        with TemporaryDirectory() as folder:
+        with folder_of_a_case() as folder:
             job = Simulated(statements(case, {"q0"}), folder, rng.choice([1, 2, 3, 5]), rng)
             at = 0
             for end in (come, gone, len(table)):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as parquet
 
@@ -21,6 +20,7 @@ from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
+from tests.memory import folder_of_a_case
 from tests.oracle.intake import Values
 from tests.property.compare import plain_rows
 from tests.property.pieces import drawn
@@ -130,7 +130,7 @@ def cut_of(world: World, variant: int, start: int) -> Settings:
 def lives(world: World, variant: int) -> Outcome:
     """Sessions on one checkpoint, which end in order or are given up; each start has other settings."""
     clock = MovedClock()
-    with TemporaryDirectory() as folder:
+    with folder_of_a_case() as folder:
         start = 0
         while not _live(world, variant, start, folder, clock):
             start += 1
@@ -195,7 +195,7 @@ def sharded(world: World, variant: int) -> Outcome:
     rng = Random(f"{world.seed} {variant} shards")
     cuts, shards, crashes = world.cuts(variant), rng.choice((1, 2, 3, 5)), rng.choice((0.0, 0.2))
     statements = world.statements(world.first)
-    with TemporaryDirectory() as folder:
+    with folder_of_a_case() as folder:
         text, cut = ";\n".join([*settings_of(world, variant, 0), *statements]), cut_of(world, variant, 0)
         job = Simulated(text, str(Path(folder) / "ck"), shards, rng, settings=cut)
         waiting: dict[str, list[Item]] = {}

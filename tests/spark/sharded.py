@@ -7,7 +7,6 @@ Answer   `run_sharded(case, shards, seed)` is the outcome of as many shards, eac
 from __future__ import annotations
 
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -32,12 +31,13 @@ from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.engines import forget
 from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.sharded.storage.heads import Head
+from tests.memory import folder_of_a_case
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 
 
 def run_sharded(case: Case, shards: int = 3, seed: int = 0) -> Outcome:
-    with TemporaryDirectory() as directory:
+    with folder_of_a_case() as directory:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         return _run(case, shards, Random(seed), directory)

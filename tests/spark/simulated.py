@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +41,7 @@ from eddyline.runtime.sharded.shard.engines import forget
 from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.settings import Settings
 from eddyline.state.sealed import unsealed
+from tests.memory import folder_of_a_case
 from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
@@ -270,7 +270,7 @@ def run_simulated(
     case: Case, shards: int, random: Random, crashes: float = 0.0, moves: list[int] | None = None
 ) -> Outcome:
     """A case as one batch per epoch; with `moves`, plans are changed between them, and how many is noted."""
-    with TemporaryDirectory() as directory:
+    with folder_of_a_case() as directory:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         job = Simulated(";\n".join(case.statements(directory)), f"{directory}/ck", shards, random)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.runtime.control.control import ControlFolder
+from tests.memory import folder_of_a_case
 from tests.oracle.intake import Values
 from tests.oracle.relational import answer
 from tests.property.cliques import CONTROLS, MODES, clique_case, under
@@ -64,7 +64,7 @@ Begin = Callable[[str, Path], RunningJob]
 def check_lives(case: Case, lives: Sequence[Life], settings: str, begin: Begin, crashes: float = 0.0) -> None:
     """Add and drop queries before their epochs; compare each with its own answer over the instants that the job
     says."""
-    with TemporaryDirectory() as directory:
+    with folder_of_a_case() as directory:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         declared = [*(s.statement() for s in case.streams), *(t.statement(directory) for t in case.tables)]
@@ -175,7 +175,7 @@ def test_aggregates_come_and_go_as_embedded(block: int) -> None:
         added = [rng.randint(0, last) for _ in case.queries]
         dropped = [rng.randint(first + 1, last + 1) if rng.random() < 0.4 else None for first in added]
         lives = [Life(spec, *times) for spec, *times in zip(case.queries, added, dropped, strict=True)]
-        with TemporaryDirectory() as directory:
+        with folder_of_a_case() as directory:
             for table in case.tables:
                 parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
             # One query per stream stays for ever, so that the frontier does not depend on who else is there.
