@@ -71,7 +71,7 @@ def test_skip_agrees_with_a_grid_in_five_thousand_systems(is_real: bool) -> None
         skipped = system.skips(ranges)
         assert (skipped[~alone] == ~inside.any(axis=1)[~alone]).all(), (parts, low, high)
         found += int(skipped.sum())
-    assert 5_000 < found < 28_000
+    assert 1 < found / cases(5_000) < 5.6
 
 
 def test_decisions_about_zones_are_true_of_all_pairs_of_rows() -> None:

@@ -18,6 +18,8 @@ from eddyline import Session
 from tests.runtime.test_growth import files_below, resident
 
 EPOCHS = int(os.environ.get("EDDYLINE_EPOCHS", "10000"))
+#: Epochs of the young session before it is measured, and turns of 100 epochs each.
+YOUNG, TURNS = 1_000, 11
 STEP = 50_000
 COLUMNS = "id BIGINT, k BIGINT, v BIGINT, type STRING, money DECIMAL(38, 4), done STRING, note STRING, ts TIMESTAMP"
 JOB = f"""
@@ -58,40 +60,62 @@ def rows(number: int) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]
     return first, second, [(number, number % 7, ts)] if number % 10 == 0 else []
 
 
+class Life:
+    """A session that takes one epoch after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.epochs = folder, 0
+        self.session = Session(checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False)
+        self.session.execute(JOB)
+
+    def step(self) -> float:
+        """One epoch; returns its CPU seconds."""
+        began = time.thread_time()
+        for name, given in zip(("a", "b", "asks"), rows(self.epochs), strict=True):
+            self.session.push(name, given)
+        self.session.step()
+        self.epochs += 1
+        return time.thread_time() - began
+
+    def held(self) -> dict[str, float]:
+        header = self.folder / "state" / "checkpoint.json"
+        return {
+            "memory": resident(),
+            "files": files_below(self.folder / "state"),
+            "header": header.stat().st_size if header.exists() else 0,
+            "handles": len(os.listdir("/proc/self/fd")),
+            "threads": threading.active_count(),
+        }
+
+
 @pytest.mark.long
 @pytest.mark.timeout(0)
 def test_nothing_grows_with_every_feature_on(tmp_path: Path) -> None:
-    session = Session(checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"), keep_results=False)
-    session.execute(JOB)
+    """What an old session holds is compared with what it held; what its epochs cost, with those of a young session in
+    turns: a machine whose load changes within the run slows both."""
+    old, tenth = Life(tmp_path / "old"), EPOCHS // 10
     seconds: list[float] = []
-    seen: dict[str, list[float]] = {name: [] for name in ("memory", "files", "header", "handles", "threads")}
+    seen: list[dict[str, float]] = []
     for number in range(EPOCHS):
-        began = time.thread_time()
-        for name, given in zip(("a", "b", "asks"), rows(number), strict=True):
-            session.push(name, given)
-        session.step()
-        seconds.append(time.thread_time() - began)
+        seconds.append(old.step())
         if number % 100 == 99:
-            seen["memory"].append(resident())
-            seen["files"].append(files_below(tmp_path / "state"))
-            header = tmp_path / "state" / "checkpoint.json"
-            seen["header"].append(header.stat().st_size if header.exists() else 0)
-            seen["handles"].append(len(os.listdir("/proc/self/fd")))
-            seen["threads"].append(threading.active_count())
-        if number % (EPOCHS // 10) == EPOCHS // 10 - 1:
-            tenth = EPOCHS // 10
-            print(
-                f"{number + 1:,} epochs: {1e3 * median(seconds[-tenth:]):.2f} ms,",
-                {n: int(median(v[-tenth // 100 :])) for n, v in seen.items()},
-                flush=True,
-            )
-    assert sum(session.stats()["dead_letters"].values() if "dead_letters" in session.stats() else [0]) == 0
-    session.stop()
-
-    def grown(values: list[float]) -> float:
-        part = max(1, len(values) // 10)
-        return median(values[-part:]) / max(1e-9, median(values[part : 2 * part]))
-
-    assert grown(seconds) <= 1.3, "the work of an epoch grows"
-    for name, values in seen.items():
-        assert grown(values) <= (1.05 if name == "memory" else 1.2), (name, values)
+            seen.append(old.held())
+        if number % tenth == tenth - 1:
+            found = {name: int(median(one[name] for one in seen[-tenth // 100 :])) for name in seen[0]}
+            print(f"{number + 1:,} epochs: {1e3 * median(seconds[-tenth:]):.2f} ms,", found, flush=True)
+    part = len(seen) // 10
+    for name in seen[0]:
+        last, second = (median(one[name] for one in some) for some in (seen[-part:], seen[part : 2 * part]))
+        assert last <= (1.05 if name == "memory" else 1.2) * second, (name, second, last)
+    young = Life(tmp_path / "young")
+    for _ in range(YOUNG):
+        young.step()
+    ratios = []
+    for _ in range(TURNS):
+        mine, other = (median(life.step() for _ in range(100)) for life in (old, young))
+        ratios.append(mine / other)
+    print(f"an epoch of the old session against one of the young: {median(ratios):.3f}", flush=True)
+    assert median(ratios) <= 1.1, ratios
+    for life in (old, young):
+        assert not sum(life.session.stats().get("dead_letters", {}).values())
+        life.session.stop()

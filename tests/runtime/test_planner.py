@@ -204,7 +204,7 @@ def test_a_restart_continues_with_the_plan_that_was_moved_to(tmp_path: Path) -> 
     restarted = again()
     (kept,) = restarted.pipeline.planner.watches.values()
     assert kept.group.tree == watch.group.tree and kept.group.config.orders == watch.group.config.orders
-    assert kept.seen == watch.seen and (kept.looks, kept.quiet_until) == (watch.looks, watch.quiet_until)
+    assert kept.seen == watch.seen and (kept.samples, kept.quiet_until) == (watch.samples, watch.quiet_until)
     assert restarted.stats()["migrations"] == moves
     # What was seen fades by the same rule as without the restart: the flip is followed as quickly.
     for epoch in range(8, 20):

@@ -22,7 +22,7 @@ from eddyline.errors import CheckpointProblem, EddylineError, StateProblem
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record
 from eddyline.runtime.sharded.ingest.control import write_control
-from eddyline.runtime.sharded.job import standing
+from eddyline.runtime.sharded.job import checkpoint_progress
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.state.sealed import sealed
 from tests.spark.material import write_files
@@ -284,7 +284,7 @@ def test_a_full_disk_is_one_message_and_the_same_command_goes_on(
         raise OSError(28, os.strerror(28), str(job / "state" / "x"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(standing, "write_sealed", full)
+        patched.setattr(checkpoint_progress, "write_sealed", full)
         with pytest.raises(StateProblem, match="cannot be written") as refused:
             run(spark, job)
     assert (

@@ -43,7 +43,7 @@ def read_pending(checkpoint: str, batch: int) -> dict[str, str] | None:
         )
     except (FileNotFoundError, CheckpointProblem):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and all(map(str.isdigit, found)) else None
 
 
 def note_pending(checkpoint: str, batch: int, pending: Mapping[str, str]) -> None:
