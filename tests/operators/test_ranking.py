@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, STRING
-from eddyline.operators.aggregate.saved import block_table
+from eddyline.operators.aggregate.saved import waiting_blocks
 from eddyline.operators.ranking.followed import Following
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows, RankSpec, first_rows
-from eddyline.operators.ranking.saved import load_block, load_state, save
+from eddyline.operators.ranking.saved import WAITING, RankedBlocks, waiting_rows
 
 SCHEMA = pa.schema([("name", pa.string()), ("v", pa.int64()), ("_op", pa.string()), ("_ts", pa.timestamp("us"))])
 
@@ -50,7 +50,8 @@ def test_what_was_saved_goes_on(function: str) -> None:
     part, other = (Following(function, BIGINT, (BIGINT,), 2) for _ in range(2))
     keys = [pa.array([1, 2, 1])]
     part.take(pa.array([10, 20, 11]), keys, None)
-    other.restore(part.saved())
+    state, blocks = part.snapshot("run")
+    other.restore(state, lambda name: blocks[name]())
     assert other.take(pa.array([12, 21, 13]), keys, None).equals(part.take(pa.array([12, 21, 13]), keys, None))
 
 
@@ -177,14 +178,22 @@ def test_ranked_rows_that_were_saved_go_on(gone: int) -> None:
     one = RankedRows(spec((1, False, False), (0, False, False)))
     slots = added(one, 0, (1, "a", 10), (1, "b", None), (1, "c", 30), (2, "d", 1))
     one.changes(0)
-    blocks = [(block, block_table(one.rows, block)) for block in one.rows.seal("run")]
+    kept = RankedBlocks(one)
+    _, first = kept.snapshot("run")
+    tables = {name: block() for name, block in first.items()}
     one.leave(slots[gone : gone + 1])
     one.changes(1)
-    tables = save(one, [arriving(one, 4, (1, "e", 5), (3, "f", 2)), arriving(one, 6, (2, "a", None))])
+    state, blocks = kept.snapshot("run")
+    tables |= {name: block() for name, block in blocks.items() if name not in tables}
+    name, more = waiting_blocks(
+        "waiting", [arriving(one, 4, (1, "e", 5), (3, "f", 2)), arriving(one, 6, (2, "a", None))], WAITING
+    )
+    # What is written of texts: those of the rows that wait came after the snapshot.
+    state, blocks = kept.snapshot("run")
+    tables |= {name: block() for name, block in (blocks | more).items() if name not in tables}
     other = RankedRows(one.spec)
-    waiting = load_state(other, tables.__getitem__)
-    for block, table in blocks:
-        load_block(other, block, table, tables["live"])
+    RankedBlocks(other).restore(state, tables.__getitem__)
+    waiting = waiting_rows(name, tables.__getitem__)
     assert other.rows.held == one.rows.held == 3
     for ranked in (one, other):
         for rows in waiting:
@@ -194,8 +203,8 @@ def test_ranked_rows_that_were_saved_go_on(gone: int) -> None:
 
 
 def test_nothing_that_waits_is_saved_as_nothing() -> None:
-    one = RankedRows(spec((1, False, False)))
-    assert load_state(RankedRows(one.spec), save(one, []).__getitem__) == []
+    assert waiting_blocks("waiting", [], WAITING) == (None, {})
+    assert waiting_rows(None, {}.__getitem__) == []
 
 
 def test_texts_that_no_row_names_are_forgotten() -> None:
@@ -203,7 +212,7 @@ def test_texts_that_no_row_names_are_forgotten() -> None:
     added(ranked, 0, (1, "a", 10), (1, "b", 20), (1, "c", 30))
     ranked.prune()
     waiting = arriving(ranked, 3, (1, "d", 1))
-    ranked.encoder._kept = -(10**6)
+    ranked.encoder.kept = -(10**6)
     assert ranked.encoder.is_full and ranked.encoder.held == 4
     ranked.sweep([waiting])
     assert ranked.encoder.held == 3

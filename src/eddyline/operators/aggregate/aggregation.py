@@ -38,7 +38,6 @@ from eddyline.operators.aggregate.windows import Sessions
 from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.expressions.functions_arranged import payloads
 from eddyline.operators.expressions.vectors import Mask
-from eddyline.operators.join.port import LONG_AGO
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -59,11 +58,6 @@ class GroupView:
         return self if chosen.all() else GroupView(self.codes[chosen], self.places[chosen], self.totals, self.kept)
 
 
-def plain_limits(limits: Sequence[Limit]) -> list[int]:
-    """Limits for a snapshot; a limit that is a set of names becomes LONG_AGO."""
-    return [limit if isinstance(limit, int) else LONG_AGO for limit in limits]
-
-
 class Aggregation:
     def __init__(self, config: AggregateConfig) -> None:
         self.config = config
@@ -79,8 +73,6 @@ class Aggregation:
         self.accumulators: list[Accumulator] = [
             accumulator_of(f, layout.arguments[f.argument].type, config.lasting, self.encoder) for f in layout.families
         ]
-        #: Contributions whose keys lie below have left; per queue.
-        self.limits = [LONG_AGO] * config.queues
         #: Closed groups: the values of their grouping columns, and when each ended. None: no caller needs them.
         self.closed: list[tuple[list[pa.Array], Ints]] | None = None
         self.buckets = Buckets(config.buckets, config.gap) if config.buckets else None
@@ -115,6 +107,11 @@ class Aggregation:
             for kept in self.accumulators:
                 kept.reserve(self.capacity)
 
+    def note(self, codes: Ints) -> None:
+        """The state of groups has changed: the next snapshot writes it."""
+        if self.groups is not None:
+            self.groups.note(codes)
+
     # -- combinations come and leave
 
     def place(self, batch: Batch) -> tuple[Ints, Ints]:
@@ -140,7 +137,6 @@ class Aggregation:
         """Remove the combinations with a key below their queue's limit."""
         if self.contributions is None:
             return
-        self.limits = plain_limits(limits)
         slots = self.contributions.leaving(limits)
         if not len(slots):
             return
@@ -151,6 +147,7 @@ class Aggregation:
             kept.retract(codes, slots, held[slots], self.contributions.valid_at(family.argument, slots), held)
         self.contributions.drop(slots)
         self.touched.note(codes, self.capacity)
+        self.note(codes)
 
     # -- values of groups
 
@@ -159,6 +156,7 @@ class Aggregation:
         codes = self.touched.take()
         if not len(codes):
             return None
+        self.note(codes)
         alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
         stays, outputs = self.outputs(self._now(codes), alive, issues)
         held, gone = codes[stays], codes[~stays & self.emitted.present[codes]]

@@ -5,7 +5,7 @@ Answer   `Batch` is a block of combinations as encoded values: group, arguments,
          the limits, each once. `drop` makes the slots free.
 State    Per slot the group's code and the encoded values of the arguments. A combination under several windows has a
          ticket in several queues and leaves by the first; then its other tickets are stale, for the slot has another
-         generation. Checkpoints write contributions in sealed blocks: the content of each once, later its name only.
+         generation. Checkpoints write contributions by slot, as `RowBlocks` does.
 Limits   A queue holds at most about as many stale tickets as live ones.
 """
 
@@ -13,21 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
+from eddyline.operators.aggregate import tables
 from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.accumulators.groups import mask_of
 from eddyline.operators.aggregate.expiry import ExpiryQueue, Limit, NamedQueue
 from eddyline.operators.expressions.vectors import Mask
+from eddyline.operators.row_blocks import ROW_NUMBER, RowBlocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Array, Ints
 from eddyline.state.runs import run_begins
 
 #: The first size of arrays that double as rows come.
 _SMALLEST = 1024
-#: More sealed blocks than these are made fewer.
-_MOST_BLOCKS = 16
 _SLOT = np.int64(0xFFFFFFFF)
 
 
@@ -85,15 +88,6 @@ class Batch(EncodedRows):
         return Batch(none, np.empty((0, keys + 1), np.int64), [none] * arguments, [ALL] * arguments, [none] * queues)
 
 
-@dataclass(frozen=True, slots=True)
-class ContributionBlock:
-    """Contributions that are written together; `rows` is their number when they were written."""
-
-    number: int
-    name: str
-    rows: int
-
-
 class Contributions:
     def __init__(self, arguments: int, queues: int, named: int = 0) -> None:
         """From the last `named` queues contributions leave by name."""
@@ -106,10 +100,9 @@ class Contributions:
         self.generation: Ints = np.zeros(_SMALLEST, np.int64)
         self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
         self.free_count = _SMALLEST
-        #: Which sealed block holds the contribution; 0: none yet.
-        self.block = np.zeros(_SMALLEST, np.int32)
-        self.sealed: dict[int, ContributionBlock] = {}
-        self.last_block = 0
+        self.blocks = RowBlocks()
+        #: Per queue, by slot, the key of the contribution; None: there was no snapshot.
+        self._keys: list[Ints] | None = None
 
     @property
     def capacity(self) -> int:
@@ -126,8 +119,14 @@ class Contributions:
             self._double()
         slots = self.free[self.free_count - len(codes) : self.free_count][::-1].copy()
         self.free_count -= len(codes)
+        self._put(slots, codes, encoded, valid, leaving)
+        self.blocks.note(slots)
+        return slots
+
+    def _put(
+        self, slots: Ints, codes: Ints, encoded: Sequence[Ints], valid: Sequence[Mask], leaving: Sequence[Ints]
+    ) -> None:
         self.codes[slots] = codes
-        self.block[slots] = 0
         for at, (w, v) in enumerate(zip(encoded, valid, strict=True)):
             self.encoded[at][slots] = w
             if len(v) and not len(self.valid[at]):
@@ -137,7 +136,9 @@ class Contributions:
         tickets = (self.generation[slots] << 32) | slots
         for queue, keys in zip(self.queues, leaving, strict=True):
             queue.push(keys, tickets)
-        return slots
+        if self._keys is not None:
+            for kept, keys in zip(self._keys, leaving, strict=True):
+                kept[slots] = keys
 
     def leaving(self, limits: Sequence[Limit]) -> Ints:
         """Slots of the contributions with a key below their queue's limit; their tickets leave the queues."""
@@ -165,6 +166,7 @@ class Contributions:
         self.generation[slots] += 1
         self.free[self.free_count : self.free_count + len(slots)] = slots
         self.free_count += len(slots)
+        self.blocks.note(slots, gone=True)
         if len(self.queues) > 1 or self.named:
             for queue in self.queues:
                 if len(queue) > 2 * self.held + _SMALLEST:
@@ -189,41 +191,45 @@ class Contributions:
         free[: len(fresh)] = fresh
         free[len(fresh) : len(fresh) + self.free_count] = self.free[: self.free_count]
         self.free, self.free_count = free, self.free_count + len(fresh)
-        for name in ("codes", "generation", "block"):
+        for name in ("codes", "generation"):
             setattr(self, name, grown(getattr(self, name), size))
         self.encoded = [grown(w, size) for w in self.encoded]
         self.valid = [grown(v, size) if len(v) else v for v in self.valid]
+        if self._keys is not None:
+            self._keys = [grown(keys, size) for keys in self._keys]
 
-    # -- sealed blocks
+    # -- snapshots
 
-    def seal(self, run: str) -> list[ContributionBlock]:
-        """The blocks of all live contributions. Contributions since the last call are a new block; blocks of which most
-        are dead, and small ones where there are many, become part of it."""
-        live = self.live()
-        if self.named:
-            # Named rows leave one by one: no limit gives the rows of a block that have left since it was written.
-            self.sealed.clear()
-            self.block[live] = 0
-        counts = np.bincount(self.block[live], minlength=self.last_block + 1)
-        fresh = int(counts[0])
-        for number, block in reversed(list(self.sealed.items())):
-            alive = int(counts[number])
-            if 4 * alive < block.rows or (len(self.sealed) > _MOST_BLOCKS and alive <= 2 * fresh):
-                fresh += alive
-                del self.sealed[number]
-        if fresh:
-            kept = mask_of(np.array(list(self.sealed), np.int64), self.last_block + 1)
-            self.last_block += 1
-            self.block[live[~kept[self.block[live]]]] = self.last_block
-            self.sealed[self.last_block] = ContributionBlock(self.last_block, f"{run}-{self.last_block}", fresh)
-        return list(self.sealed.values())
+    def snapshot(
+        self, name: str, more: Callable[[Ints], tables.Arrays] | None = None
+    ) -> tuple[list[list[Any]], Blocks]:
+        """`more` gives what the owner keeps of slots; `name` is a name that no other state has."""
+        if self._keys is None:
+            self._keys = self._live_keys()
+        return self.blocks.snapshot(name, self.live, partial(self._content, more))
 
-    def of_block(self, number: int) -> Ints:
-        """The live slots of a block."""
-        live = self.live()
-        return live[self.block[live] == number]
+    def _content(self, more: Callable[[Ints], tables.Arrays] | None, slots: Ints) -> pa.Table:
+        assert self._keys is not None
+        valid = [self.valid_at(at, slots) for at in range(len(self.valid))]
+        whole = [there if len(there) else np.ones(len(slots), np.bool_) for there in valid]
+        arrays = tables.encoded_arrays([words[slots] for words in self.encoded], whole)
+        arrays |= {"code": self.codes[slots]} | {f"leaving-{at}": keys[slots] for at, keys in enumerate(self._keys)}
+        return tables.as_table(arrays | ({} if more is None else more(slots)))
 
-    def keys(self) -> list[Ints]:
+    def load(self, saved: Sequence[Sequence[Any]], load: Load) -> tuple[Ints, tables.Arrays]:
+        """Exactly the contributions of a snapshot, in their slots; returns these, and all that was written of each."""
+        arrays = tables.arrays_of(self.blocks.restore(saved, load))
+        slots = arrays[ROW_NUMBER]
+        while self.capacity <= int(slots.max(initial=0)):
+            self._double()
+        self.free = np.setdiff1d(np.arange(self.capacity), slots)[::-1]
+        self.free_count = len(self.free)
+        self.free = grown(self.free, self.capacity)
+        self._keys = [np.zeros(self.capacity, np.int64) for _ in self.queues]
+        self._put(slots, arrays["code"], *tables.encoded_columns(arrays), tables.numbered(arrays, "leaving"))
+        return slots, arrays
+
+    def _live_keys(self) -> list[Ints]:
         """Per queue, the keys of live contributions by slot."""
         found = []
         for queue in self.queues:
@@ -233,9 +239,3 @@ class Contributions:
             by_slot[tickets[live] & _SLOT] = keys[live]
             found.append(by_slot)
         return found
-
-    def restore(self, block: ContributionBlock, slots: Ints) -> None:
-        """A block was read from a checkpoint and its contributions were added at these slots."""
-        self.sealed[block.number] = block
-        self.block[slots] = block.number
-        self.last_block = max(self.last_block, block.number)

@@ -15,17 +15,18 @@ Limits   Instants ascend from step to step. A member that begins and ceases at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators.encoding import ALL, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
 from eddyline.operators.aggregate.contributions import Contributions, EncodedRows
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, encoded_arrays, encoded_columns, numbered
+from eddyline.operators.aggregate.tables import Arrays
 from eddyline.operators.expressions.vectors import Mask
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 from eddyline.state.runs import places_within, run_begins
 
@@ -184,6 +185,7 @@ class Guarded:
         lasts = np.append(firsts[1:], True)
         self.wrong[slots[lasts]] = wrong[lasts]
         self.name[slots[changed]] = np.where(counts[changed], names, -1)
+        self.members.blocks.note(slots)
         begun, ceased = changed[counts[changed]], changed[~counts[changed]]
         begun_names, ceased_names = names[counts[changed]], names[~counts[changed]]
         a, b = np.argsort(whens[begun], kind="stable"), np.argsort(whens[ceased], kind="stable")
@@ -203,19 +205,20 @@ class Guarded:
 
     # -- snapshots
 
-    def saved(self) -> pa.Table:
-        held = self.members
-        live = held.live()
-        found: Arrays = {"kind": held.codes[live], "wrong": self.wrong[live], "name": self.name[live]}
-        found |= {f"leaving-{at}": keys[live] for at, keys in enumerate(held.keys())}
-        return as_table(found | encoded_arrays(held.encoded, held.valid, live))
+    def snapshot(self, name: str) -> tuple[dict[str, Any], Blocks]:
+        """`name` is a name that no other state has."""
+        rows, blocks = self.members.snapshot(name, self._kept)
+        return {"rows": rows, "serial": self.serial}, blocks
 
-    def restore(self, table: pa.Table, serial: int) -> None:
-        arrays, held = arrays_of(table), self.members
-        slots = held.add(arrays["kind"], *encoded_columns(arrays), numbered(arrays, "leaving"))
-        self.wrong, self.name = grown(self.wrong, held.capacity), grown(self.name, held.capacity, -1)
+    def _kept(self, slots: Ints) -> Arrays:
+        return {"wrong": self.wrong[slots], "name": self.name[slots]} if len(slots) else {"wrong": slots, "name": slots}
+
+    def restore(self, saved: Mapping[str, Any], load: Load) -> None:
+        slots, arrays = self.members.load(saved["rows"], load)
+        size = self.members.capacity
+        self.wrong, self.name = grown(self.wrong, size), grown(self.name, size, -1)
         self.wrong[slots], self.name[slots] = arrays["wrong"], arrays["name"]
-        self.serial = serial
+        self.serial = saved["serial"]
 
 
 def _running_sums(keys: Ints, when: Ints, amounts: Ints) -> tuple[Ints, Ints, Ints, Mask]:
@@ -263,12 +266,11 @@ class PartnerAnswers:
         chosen = np.flatnonzero((before > 0) != (after > 0))
         return Changes(question[chosen], row[chosen], np.where(after[chosen] > 0, 1, -1), when[chosen])
 
-    def saved(self) -> pa.Table:
-        held = self._rows.saved()
-        return as_table(held | {"count": self._counts[held["code"]]})
+    def snapshot(self, name: str) -> tuple[list[list[Any]], Blocks]:
+        """`name` is a name that no other state has."""
+        return self._rows.snapshot(name, lambda codes: {"count": self._counts[codes]})
 
-    def restore(self, table: pa.Table) -> None:
-        arrays = arrays_of(table)
-        self._rows.restore(arrays["code"], arrays["key"])
-        self._counts = np.zeros(self._rows.capacity, np.int64)
-        self._counts[arrays["code"]] = arrays["count"]
+    def restore(self, saved: Sequence[Sequence[Any]], load: Load) -> None:
+        codes, arrays = self._rows.load(saved, load)
+        self._counts = grown(self._counts, self._rows.capacity)
+        self._counts[codes] = arrays["count"]

@@ -25,7 +25,7 @@ from eddyline.kernels.order import merge_order, pick
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator
 from eddyline.operators.aggregate.accumulators.encoding import ALL
 from eddyline.operators.aggregate.accumulators.following import Flow, LiveValues, Move, follow
-from eddyline.operators.aggregate.aggregation import Aggregation, GroupView, plain_limits
+from eddyline.operators.aggregate.aggregation import Aggregation, GroupView
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.expiry import Limit
 from eddyline.operators.expressions.evaluate import Issues
@@ -64,6 +64,7 @@ def changes_at(
     rows = history.Instants(*history.touched_rows(before, codes, came_ends, left_codes, left_ends, latest))
     touched = np.unique(rows.codes)
     latest[touched] = -1
+    aggregation.note(touched)
     coming = history.ContributionMoves(codes, codes, ALL, came_ends)
     going = history.ContributionMoves(left_codes, left_codes, ALL, left_ends)
     totals = history.follow_counts(aggregation.totals, coming, going, rows)
@@ -92,7 +93,6 @@ def _leaving(aggregation: Aggregation, due: DueInstants) -> tuple[Ints, Ints]:
     """The slots of the combinations that leave, and the instants at which they do, in that order."""
     if aggregation.contributions is None:
         return _NONE, _NONE
-    aggregation.limits = plain_limits(due.limits)
     return aggregation.contributions.leaving_at(due.limits, due.instants)
 
 

@@ -12,6 +12,8 @@ Limits   All rows count that were added; null is a value. Without columns all ro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,8 @@ import pyarrow as pa
 from eddyline.model.datatypes import DataType
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, bytes_table, restore_bytes
+from eddyline.operators.aggregate.tables import TextBlocks, arrays_of, as_table
+from eddyline.state.blocks import Blocks, Load, held
 from eddyline.state.columns import Ints, joined_pairs
 from eddyline.state.runs import places_within, run_begins
 
@@ -28,6 +31,7 @@ class PushedOut:
     def __init__(self, columns: Sequence[str], kinds: Sequence[DataType], count: int) -> None:
         self.columns, self.kinds, self.count = list(columns), list(kinds), count
         self._encoder = ValueEncoder()
+        self._texts = TextBlocks(self._encoder)
         self._values = Dictionary(len(self.columns) + 1)
         #: By value, how many rows have come.
         self._counts: Ints = np.zeros(256, np.int64)
@@ -36,6 +40,8 @@ class PushedOut:
         self._arrival: Ints = np.zeros(256, np.int64)
         #: Rows that have been pushed out: their numbers of arrival, and when.
         self._gone: list[tuple[Ints, Ints]] = []
+        #: How often these have changed.
+        self._moves = 0
 
     def add(self, table: pa.Table, ts: Ints, arrival: Ints) -> None:
         """Rows in the order of their stream."""
@@ -57,6 +63,7 @@ class PushedOut:
         if len(found):
             self._gone.append((self._arrival[out[found]], ts[found]))
             self._inside.release(out[found])
+            self._moves += 1
 
     def out(self, until: int) -> tuple[Ints, Ints]:
         """The rows that have been pushed out up to an instant and were not forgotten: their numbers, and when; by
@@ -68,29 +75,34 @@ class PushedOut:
 
     def forget(self, until: int) -> None:
         """Forget the rows that were pushed out up to an instant."""
+        if not self._gone:
+            return
         names, times = joined_pairs(self._gone)
         rest = times > until
         self._gone = [(names[rest], times[rest])] if rest.any() else []
+        self._moves += 1
 
     # -- snapshots
 
-    def saved(self) -> dict[str, pa.Table]:
-        values, inside = self._values.saved(), self._inside.saved()
-        gone: Arrays = dict(zip(("name", "time"), joined_pairs(self._gone), strict=True))
-        return {
-            "bytes": bytes_table(self._encoder),
-            "values": as_table(values | {"count": self._counts[values["code"]]}),
-            "inside": as_table(inside | {"arrival": self._arrival[inside["code"]]}),
-            "gone": as_table(gone),
-        }
+    def snapshot(self, name: str) -> tuple[dict[str, Any], Blocks]:
+        """`name` begins the names of blocks; no other state has it."""
+        texts, blocks = self._texts.snapshot(f"{name}-bytes")
+        values, more = self._values.snapshot(f"{name}-values", lambda codes: {"count": self._counts[codes]})
+        inside, most = self._inside.snapshot(f"{name}-inside", lambda codes: {"arrival": self._arrival[codes]})
+        gone = None
+        if self._gone:
+            gone, (names, times) = f"{name}-gone-{self._moves}", joined_pairs(self._gone)
+            most[gone] = partial(held, as_table({"name": names, "time": times}))
+        return {"bytes": texts, "values": values, "inside": inside, "gone": gone}, blocks | more | most
 
-    def restore(self, saved: Mapping[str, pa.Table]) -> None:
-        restore_bytes(self._encoder, saved["bytes"])
-        values, inside, gone = (arrays_of(saved[name]) for name in ("values", "inside", "gone"))
-        self._values.restore(values["code"], values["key"])
-        self._counts = np.zeros(self._values.capacity, np.int64)
-        self._counts[values["code"]] = values["count"]
-        self._inside.restore(inside["code"], inside["key"])
-        self._arrival = np.zeros(self._inside.capacity, np.int64)
-        self._arrival[inside["code"]] = inside["arrival"]
-        self._gone = [(gone["name"], gone["time"])] if len(gone["name"]) else []
+    def restore(self, saved: Mapping[str, Any], load: Load) -> None:
+        self._texts.restore(saved["bytes"], load)
+        codes, arrays = self._values.load(saved["values"], load)
+        self._counts = grown(self._counts, self._values.capacity)
+        self._counts[codes] = arrays["count"]
+        codes, arrays = self._inside.load(saved["inside"], load)
+        self._arrival = grown(self._arrival, self._inside.capacity)
+        self._arrival[codes] = arrays["arrival"]
+        if saved["gone"] is not None:
+            gone = arrays_of(load(saved["gone"]))
+            self._gone = [(gone["name"], gone["time"])]

@@ -1,133 +1,143 @@
-"""The state of an aggregation as tables of encoded values, and back.
+"""The state of an aggregation in snapshots.
 
-Answer   `save` gives one table per kind of state: interned bytes, groups with their sums and emitted results,
-         combinations that wait, and distinct values where nothing ever leaves. `block_table` gives a sealed block of
-         contributions, which is written once. `load_state` and then `load_block` bring a fresh aggregation of the same
-         query to exactly that state.
-Limits   Heaps, and counts of distinct values that can leave, are not in the tables: the contributions give them again.
+Answer   `AggregationBlocks.snapshot` names the blocks of interned bytes, groups with their sums and emitted results,
+         contributions, and distinct values where nothing ever leaves: what has not changed since the last snapshot is
+         not written again. Combinations that wait are one table. `restore` brings a fresh aggregation of the same query to
+         exactly that state.
+State    Which interned bytes were written. The rest is with the groups and the contributions.
+Limits   Heaps, and counts of distinct values that can leave, are not written: the contributions give them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline.operators.aggregate import tables
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, Extreme
+from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.aggregation import Aggregation
-from eddyline.operators.aggregate.contributions import Batch, ContributionBlock, Contributions
+from eddyline.operators.aggregate.contributions import Batch
+from eddyline.state.blocks import Blocks, Load
+from eddyline.state.columns import Ints
 
 
-def save(aggregation: Aggregation, waiting: Sequence[Batch]) -> dict[str, pa.Table]:
-    saved = {"bytes": tables.bytes_table(aggregation.encoder), "groups": _groups(aggregation)}
-    for at, kept in enumerate(aggregation.accumulators):
-        if isinstance(kept, Distinct) and kept.lasting:
-            values = kept.values.saved()
-            saved[f"distinct-{at}"] = tables.as_table(values | {"count": kept.counts[values["code"]]})
-    saved["waiting"] = waiting_table(waiting, {"clock": "clock", "groups": "groups"})
-    return saved
+class AggregationBlocks:
+    def __init__(self, aggregation: Aggregation) -> None:
+        self.aggregation = aggregation
+        self.texts = tables.TextBlocks(aggregation.encoder)
+        #: The number of a distinct aggregate whose values never leave -> the aggregate.
+        self.distinct = {
+            str(at): kept
+            for at, kept in enumerate(aggregation.accumulators)
+            if isinstance(kept, Distinct) and kept.lasting
+        }
+
+    def snapshot(self, name: str, version: str) -> tuple[dict[str, Any], Blocks]:
+        """`name` begins the names of blocks, `version` that of one state as a whole; no other state has them."""
+        aggregation = self.aggregation
+        state: dict[str, Any] = {"distinct": {}}
+        state["bytes"], blocks = self.texts.snapshot(f"{name}-bytes")
+        if aggregation.groups is None:
+            state["groups"] = f"{version}-groups"
+            blocks[state["groups"]] = lambda: tables.as_table(self._of_groups(np.zeros(1, np.int64)))
+        else:
+            state["groups"], more = aggregation.groups.snapshot(f"{name}-groups", self._of_groups)
+            blocks |= more
+        for at, kept in self.distinct.items():
+            state["distinct"][at], more = kept.values.snapshot(f"{name}-distinct-{at}", kept.counts_of)
+            blocks |= more
+        if aggregation.contributions is not None:
+            state["contributions"], more = aggregation.contributions.snapshot(f"{name}-rows")
+            blocks |= more
+        return state, blocks
+
+    def restore(self, state: Mapping[str, Any], load: Load) -> None:
+        aggregation = self.aggregation
+        self.texts.restore(state["bytes"], load)
+        if aggregation.groups is None:
+            codes, arrays = np.zeros(1, np.int64), tables.arrays_of(load(state["groups"]))
+        else:
+            codes, arrays = aggregation.groups.load(state["groups"], load)
+        self._take_groups(codes, arrays)
+        for at, kept in self.distinct.items():
+            values, arrays = kept.values.load(state["distinct"][at], load)
+            kept.counts = grown(kept.counts, kept.values.capacity)
+            kept.counts[values] = arrays["count"]
+        if aggregation.contributions is not None:
+            self._take_contributions(*aggregation.contributions.load(state["contributions"], load))
+
+    def _of_groups(self, codes: Ints) -> tables.Arrays:
+        aggregation = self.aggregation
+        arrays: tables.Arrays = {"total": aggregation.totals[codes]}
+        if aggregation.buckets is not None:
+            arrays["due"] = aggregation.buckets.due[codes] if len(codes) else codes
+        if not aggregation.closes:
+            arrays["touched"] = grown(aggregation.touched.flags, int(codes.max(initial=-1)) + 1)[codes]
+        arrays |= {
+            "present": aggregation.emitted.present[codes],
+            "words": aggregation.emitted.encoded[codes],
+            "valid": aggregation.emitted.valid[codes],
+        }
+        for at, kept in enumerate(aggregation.accumulators):
+            inner = _inner(kept)
+            arrays |= {f"state-{at}-{name}": getattr(inner, name)[codes] for name in inner.by_group}
+        return arrays
+
+    def _take_groups(self, codes: Ints, arrays: tables.Arrays) -> None:
+        aggregation = self.aggregation
+        aggregation.reserve()
+        aggregation.totals[codes] = arrays["total"]
+        aggregation.touched.take()
+        if aggregation.buckets is not None and aggregation.groups is not None:
+            gap = aggregation.buckets.gap
+            clock = codes if gap is None else arrays["due"] - gap - 1
+            aggregation.buckets.enter(codes, aggregation.groups.keys, clock)
+        if not aggregation.closes:
+            aggregation.touched.note(codes[arrays["touched"]], aggregation.capacity)
+        emitted = aggregation.emitted
+        emitted.present[codes] = arrays["present"]
+        if emitted.encoded.shape[1]:
+            emitted.encoded[codes], emitted.valid[codes] = arrays["words"], arrays["valid"]
+        for at, kept in enumerate(aggregation.accumulators):
+            inner = _inner(kept)
+            for name in inner.by_group:
+                getattr(inner, name)[codes] = arrays[f"state-{at}-{name}"]
+
+    def _take_contributions(self, slots: Ints, arrays: tables.Arrays) -> None:
+        aggregation = self.aggregation
+        assert aggregation.contributions is not None
+        encoded, valid = tables.encoded_columns(arrays)
+        for family, kept in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
+            at = family.argument
+            if isinstance(kept, Extreme):
+                kept.add(arrays["code"], slots, encoded[at], valid[at], aggregation.contributions.encoded[at])
+            elif isinstance(kept, Distinct):
+                kept.recount(arrays["code"], encoded[at], valid[at])
 
 
-def load_state(aggregation: Aggregation, read: Callable[[str], pa.Table]) -> list[Batch]:
-    """The reverse; returns the combinations that wait."""
-    tables.restore_bytes(aggregation.encoder, read("bytes"))
-    _load_groups(aggregation, tables.arrays_of(read("groups")))
-    for at, kept in enumerate(aggregation.accumulators):
-        if isinstance(kept, Distinct) and kept.lasting:
-            values = tables.arrays_of(read(f"distinct-{at}"))
-            kept.values.restore(values["code"], values["key"])
-            kept.counts = np.zeros(kept.values.capacity, np.int64)
-            kept.counts[values["code"]] = values["count"]
-    arrays = tables.arrays_of(read("waiting"))
-    if not len(arrays["clock"]):
-        return []
-    return [
-        Batch(arrays["clock"], arrays["groups"], *tables.encoded_columns(arrays), tables.numbered(arrays, "leaving"))
-    ]
-
-
-def _groups(aggregation: Aggregation) -> pa.Table:
-    codes = np.zeros(1, np.int64) if aggregation.groups is None else aggregation.groups.live()
-    arrays: tables.Arrays = {"code": codes, "total": aggregation.totals[codes]}
-    if aggregation.groups is not None:
-        arrays["key"] = aggregation.groups.keys[codes]
-    if aggregation.buckets is not None:
-        arrays["due"] = aggregation.buckets.due[codes] if len(codes) else codes
-    if not aggregation.closes:
-        arrays["touched"] = (
-            aggregation.touched.flags[codes] if len(aggregation.touched.flags) > codes.max(initial=-1) else codes < 0
-        )
-    arrays |= {
-        "present": aggregation.emitted.present[codes],
-        "words": aggregation.emitted.encoded[codes],
-        "valid": aggregation.emitted.valid[codes],
-    }
-    for at, kept in enumerate(aggregation.accumulators):
-        inner = _inner(kept)
-        arrays |= {f"state-{at}-{name}": getattr(inner, name)[codes] for name in inner.by_group}
-    return tables.as_table(arrays)
-
-
-def _load_groups(aggregation: Aggregation, arrays: tables.Arrays) -> None:
-    codes = arrays["code"]
-    if aggregation.groups is not None:
-        aggregation.groups.restore(codes, arrays["key"])
-    aggregation.reserve()
-    aggregation.totals[codes] = arrays["total"]
-    aggregation.touched.take()
-    if aggregation.buckets is not None and aggregation.groups is not None:
-        gap = aggregation.buckets.gap
-        aggregation.buckets.enter(codes, aggregation.groups.keys, codes if gap is None else arrays["due"] - gap - 1)
-    if not aggregation.closes:
-        aggregation.touched.note(codes[arrays["touched"]], aggregation.capacity)
-    emitted = aggregation.emitted
-    emitted.present[codes] = arrays["present"]
-    if emitted.encoded.shape[1]:
-        emitted.encoded[codes], emitted.valid[codes] = arrays["words"], arrays["valid"]
-    for at, kept in enumerate(aggregation.accumulators):
-        inner = _inner(kept)
-        for name in inner.by_group:
-            getattr(inner, name)[codes] = arrays[f"state-{at}-{name}"]
-
-
-def block_table(held: Contributions, block: ContributionBlock) -> pa.Table:
-    """The live contributions of a block."""
-    slots = held.of_block(block.number)
-    arrays: tables.Arrays = {"code": held.codes[slots]}
-    arrays |= {f"leaving-{at}": keys[slots] for at, keys in enumerate(held.keys())}
-    return tables.as_table(arrays | tables.encoded_arrays(held.encoded, held.valid, slots))
-
-
-def load_block(aggregation: Aggregation, block: ContributionBlock, table: pa.Table, limits: Sequence[int]) -> None:
-    """Add the contributions of a block that are still live: none of their keys lies below the limit of its queue."""
-    held = aggregation.contributions
-    assert held is not None
-    arrays = tables.arrays_of(table)
-    leaving = tables.numbered(arrays, "leaving")
-    live = np.logical_and.reduce([keys >= limit for keys, limit in zip(leaving, limits, strict=True)])
-    codes = arrays["code"][live]
-    encoded, valid = tables.encoded_columns(arrays, live)
-    slots = held.add(codes, encoded, valid, [keys[live] for keys in leaving])
-    held.restore(block, slots)
-    for family, kept in zip(aggregation.layout.families, aggregation.accumulators, strict=True):
-        at = family.argument
-        if isinstance(kept, Extreme):
-            kept.add(codes, slots, encoded[at], valid[at], held.encoded[at])
-        elif isinstance(kept, Distinct):
-            kept.recount(codes, encoded[at], valid[at])
-
-
-def waiting_table(waiting: Sequence[Batch], names: Mapping[str, str]) -> pa.Table:
-    """Rows that wait; `names` has the fields that are plain arrays, by their names in the table."""
+def waiting_blocks(name: str, waiting: Sequence[Batch], fields: Mapping[str, str]) -> tuple[str | None, Blocks]:
+    """The block of rows that wait, and its name; None: no row waits. `fields` has the fields that are plain arrays, by
+    their names in the table."""
     if not waiting:
-        return tables.as_table({"clock": np.empty(0, np.int64)})
+        return None, {}
     rows = type(waiting[0]).joined(waiting)
     valid = [there if len(there) else np.ones(len(rows), np.bool_) for there in rows.valid]
-    arrays: tables.Arrays = {name: getattr(rows, field) for name, field in names.items()}
+    arrays: tables.Arrays = {name: getattr(rows, field) for name, field in fields.items()}
     arrays |= {f"leaving-{at}": keys for at, keys in enumerate(rows.leaving)}
-    return tables.as_table(arrays | tables.encoded_arrays(rows.encoded, valid))
+    table = tables.as_table(arrays | tables.encoded_arrays(rows.encoded, valid))
+    return name, {name: lambda: table}
+
+
+def waiting_rows(name: str | None, load: Load) -> list[Batch]:
+    """The reverse, of combinations."""
+    if name is None:
+        return []
+    arrays = tables.arrays_of(load(name))
+    leaving = tables.numbered(arrays, "leaving")
+    return [Batch(arrays["clock"], arrays["groups"], *tables.encoded_columns(arrays), leaving)]
 
 
 def _inner(kept: Accumulator) -> Accumulator:

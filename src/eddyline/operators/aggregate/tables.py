@@ -1,19 +1,22 @@
 """Named arrays as a table, and back: the form of state in checkpoints and between shards.
 
 Answer   `as_table` makes one column of every array, `arrays_of` is the reverse. Two-dimensional arrays are columns
-         `name#0`, `name#1`, … Encoded values and their validity are arrays `words-0`, `valid-0`, …; interned bytes are
-         a table of their own.
+         `name#0`, `name#1`, … Encoded values and their validity are arrays `words-0`, `valid-0`, …; `TextBlocks`
+         writes down interned bytes, each once until the encoder forgets some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder
 from eddyline.operators.expressions.vectors import Mask
+from eddyline.operators.row_blocks import ROW_NUMBER, RowBlocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Array, Ints, string_buffers
 from eddyline.state.plain_arrays import bytes_array
 
@@ -60,15 +63,33 @@ def numbered(arrays: Arrays, name: str, chosen: Ints | Mask | slice = slice(None
     return [arrays[f"{name}-{at}"][chosen] for at in range(sum(known.startswith(f"{name}-") for known in arrays))]
 
 
-def bytes_table(encoder: ValueEncoder) -> pa.Table:
-    """The interned bytes of an encoder, by id."""
-    ids, offsets, data = encoder.saved()
-    return pa.table({"id": pa.array(ids), "bytes": bytes_array(pa.binary(), offsets, data)})
+class TextBlocks:
+    """The interned bytes of an encoder in snapshots, by id."""
 
+    def __init__(self, encoder: ValueEncoder) -> None:
+        self.encoder = encoder
+        self._rows = RowBlocks()
+        self._sweeps = encoder.sweeps
 
-def restore_bytes(encoder: ValueEncoder, table: pa.Table) -> None:
-    offsets, data = string_buffers(table.column("bytes").combine_chunks())
-    encoder.restore(plain_of(table, "id"), offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])])
+    def snapshot(self, name: str) -> tuple[dict[str, Any], Blocks]:
+        given = self.encoder.given()
+        if self._sweeps != self.encoder.sweeps:
+            self._sweeps = self.encoder.sweeps
+            self._rows.renew()
+        self._rows.note(given)
+        rows, blocks = self._rows.snapshot(name, self.encoder.ids, self._table)
+        return {"rows": rows, "kept": self.encoder.kept}, blocks
+
+    def _table(self, ids: Ints) -> pa.Table:
+        return pa.table({"bytes": bytes_array(pa.binary(), *self.encoder.strings(ids))})
+
+    def restore(self, saved: Mapping[str, Any], load: Load) -> None:
+        table = self._rows.restore(saved["rows"], load)
+        offsets, data = string_buffers(table.column("bytes").combine_chunks())
+        ids = plain_of(table, ROW_NUMBER)
+        self.encoder.restore(ids, offsets - offsets[0], data[int(offsets[0]) : int(offsets[-1])], saved["kept"])
+        self.encoder.given()
+        self._sweeps = self.encoder.sweeps
 
 
 def plain_of(table: pa.Table, name: str) -> Ints:

@@ -15,6 +15,7 @@ Limits   Combinations come in the order of time. A session is forgotten when the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
 from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.expiry import ExpiryQueue
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 from eddyline.state.runs import places_within
 
@@ -90,14 +92,13 @@ class Sessions:
 
     # -- snapshots
 
-    def saved(self) -> dict[str, Ints]:
-        held = self.keys.saved()
-        return held | {"start": self.starts[held["code"]], "last": self.lasts[held["code"]]}
+    def snapshot(self, name: str) -> tuple[list[list[Any]], Blocks]:
+        return self.keys.snapshot(name, lambda codes: {"start": self.starts[codes], "last": self.lasts[codes]})
 
-    def restore(self, codes: Ints, keys: Ints, starts: Ints, lasts: Ints) -> None:
-        self.keys.restore(codes, keys)
+    def restore(self, saved: Sequence[Sequence[Any]], load: Load) -> None:
+        codes, arrays = self.keys.load(saved, load)
         self._reserve()
-        self.known[codes], self.starts[codes], self.lasts[codes] = True, starts, lasts
+        self.known[codes], self.starts[codes], self.lasts[codes] = True, arrays["start"], arrays["last"]
         self._wait(codes)
 
     def used_ids(self, texts: Sequence[int]) -> list[Ints]:

@@ -7,27 +7,32 @@ Answer   `Partition.inside` says whether stored rows are among the last n of the
              codes of a slice  ─►  a code per value, and its count of rows
              a stored row      ─►  its code, and its number among the rows of the code
 
-State    The count per value; in the store two columns per row. Both are worked out anew from what a snapshot has: how
-         many rows of its value have come since each row.
+State    The count per value; in the store two columns per row. A snapshot has the counts that have changed, and a block
+         of rows beside each segment of the store.
 Limits   All rows of the stream that the timeline takes are counted, whatever filters say. Null is a value like any
          other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from eddyline.model.window import Now, PartitionedRows, Window
-from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
+from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.tables import TextBlocks
 from eddyline.operators.join.group import JoinGroup
 from eddyline.operators.join.inputs import StreamInput
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
+from eddyline.state.segment import Segment
 
 #: A sweep is worth it when as many rows have come as this part of those that are stored.
 _PART = 2
@@ -47,8 +52,13 @@ class Partition:
         for own in (self.code_column, self.number_column):
             base.store.add_column(own, np.int64, derived=True)
         self._encoder = ValueEncoder()
+        self._texts = TextBlocks(self._encoder)
         self._codes = Dictionary(len(window.columns) + 1)
         self._counts: Ints = np.zeros(256, np.int64)
+        #: Begins the names of all blocks.
+        self._run = f"partition-{name}-{uuid4().hex[:8]}".replace(":", "-")
+        #: Part of a segment -> the block with what its rows are to the partition.
+        self._written: dict[str, str] = {}
         self._since_sweep = 0
         #: Of the slice at hand: its first place, its length, and the places of its rows by code.
         self._first, self._span = 0, 1
@@ -121,30 +131,69 @@ class Partition:
         for own in (self.code_column, self.number_column):
             self.base.store.columns.pop(own, None)
 
-    def saved(self) -> pa.Table:
-        ids, ages = self.ages()
-        return pa.table({"arrival": self.base.store.at("arrival", ids), "age": ages})
+    # -- snapshots
 
-    def restore(self, saved: pa.Table) -> None:
-        """The rows are in the store again; those that were pushed out before may be there too, where another query
-        wants them."""
+    def snapshot(self, segments: Sequence[Segment]) -> tuple[dict[str, Any], Blocks]:
+        """`segments` are those of the store, which the snapshot has: per segment a block says what its rows are to the
+        partition. It is written again when the timeline has reached more of the rows."""
+        texts, blocks = self._texts.snapshot(f"{self._run}-bytes")
+        values, more = self._codes.snapshot(f"{self._run}-values", lambda codes: {"count": self._counts[codes]})
+        blocks |= more
+        rows = {}
+        for segment in segments:
+            end = min(segment.end, self.base.end)
+            if segment.first < end:
+                part = f"{segment.token}-{end}"
+                rows[part] = self._written.get(part, f"{self._run}-{part}")
+                blocks[rows[part]] = partial(self._rows_of, segment.first, end)
+        self._written = rows
+        return {"run": self._run, "bytes": texts, "values": values, "rows": rows}, blocks
+
+    def _rows_of(self, first: int, end: int) -> pa.Table:
+        store = self.base.store
+        ids = np.arange(max(first, store.first), end)
+        ids = self.base.wanted(ids[store.holds(ids)])
+        columns = {"arrival": "arrival", "code": self.code_column, "number": self.number_column}
+        return pa.table({name: store.at(column, ids) for name, column in columns.items()})
+
+    def restore(self, states: Sequence[Mapping[str, Any]], load: Load) -> None:
+        """The rows are in the store again; those that were pushed out before may be there too, where another query wants
+        them. Several states are of joins that have become one: they say the same of a row that they share."""
         store = self.base.store
         ids = self.base.ids()
         store.columns[self.number_column][ids - store.base] = _PUSHED_OUT
         arrival = store.at("arrival", ids)
-        order = np.argsort(arrival)
-        wanted = np.asarray(saved.column("arrival"))
-        at = (
-            order[np.minimum(np.searchsorted(arrival[order], wanted), len(ids) - 1)]
-            if len(ids)
-            else np.empty(0, np.int64)
-        )
-        there = np.flatnonzero(arrival[at] == wanted) if len(ids) else at
-        ids = ids[at[there]]
-        if len(ids):
-            codes = self._coded([store.gather(name, ids) for name in self.window.columns])
-            store.columns[self.code_column][ids - store.base] = codes
-            store.columns[self.number_column][ids - store.base] = -np.asarray(saved.column("age"))[there]
+        order = np.argsort(arrival, kind="stable")
+        for at, saved in enumerate(states):
+            codes, counts = self._values_of(saved, load, whole=not at)
+            for name in saved["rows"].values():
+                table = load(name)
+                wanted, code, number = (np.asarray(table.column(part)) for part in ("arrival", "code", "number"))
+                place = np.searchsorted(arrival[order], wanted)
+                there = place < len(ids)
+                there[there] = arrival[order[place[there]]] == wanted[there]
+                rows, code = ids[order[place[there]]] - store.base, code[there]
+                store.columns[self.code_column][rows] = codes[code]
+                store.columns[self.number_column][rows] = number[there] - counts[code] + self._counts[codes[code]]
+
+    def _values_of(self, saved: Mapping[str, Any], load: Load, *, whole: bool) -> tuple[Ints, Ints]:
+        """By saved code of a value, its code here and its saved count. With `whole` both are taken over."""
+        values, texts = (self._codes, self._texts) if whole else (Dictionary(self._codes.keys.shape[1]), None)
+        encoder = self._encoder if texts is not None else ValueEncoder()
+        (texts or TextBlocks(encoder)).restore(saved["bytes"], load)
+        known, arrays = values.load(saved["values"], load)
+        counts = np.zeros(values.capacity, np.int64)
+        counts[known] = arrays["count"]
+        if whole:
+            self._written, self._counts = dict(saved["rows"]), grown(counts, 256)
+            return np.arange(values.capacity), counts
+        columns = []
+        for at, kind in enumerate(self.kinds):
+            nulls = (values.keys[known, -1] >> at) & 1 == 1
+            columns.append(encoder.decode(values.keys[known, at], ~nulls if nulls.any() else ALL, kind))
+        codes = np.zeros(values.capacity, np.int64)
+        codes[known] = self._coded(columns)
+        return codes, counts
 
 
 def judging(group: JoinGroup, windows: Sequence[Window | None]) -> list[Partition]:

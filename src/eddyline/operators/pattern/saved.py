@@ -23,7 +23,8 @@ Blocks = dict[str, Callable[[], pa.Table]]
 def saved_book(book: TraceBook, name: str) -> tuple[dict[str, Any], Blocks]:
     """The state of a book; blocks are named after `name`, which no other state has."""
     arrays, payload = book.state.saved()
-    ids, offsets, data = book.encoder.saved()
+    ids = book.encoder.ids()
+    offsets, data = book.encoder.strings(ids)
     live = book.codes.live()
     arrays |= {
         "words.ids": ids,
@@ -52,7 +53,7 @@ def saved_book(book: TraceBook, name: str) -> tuple[dict[str, Any], Blocks]:
 def restore_book(book: TraceBook, state: Any, load: Callable[[str], pa.Table]) -> None:
     arrays = _unpacked(load(f"{state['blocks']}-arrays"))
     payload = load(f"{state['blocks']}-events").combine_chunks() if state["has_events"] else None
-    book.encoder.restore(arrays["words.ids"], arrays["words.offsets"], arrays["words.data"])
+    book.encoder.restore(arrays["words.ids"], arrays["words.offsets"], arrays["words.data"], 0)
     book.codes.restore(arrays["codes"], arrays["keys"])
     book.state.restore(
         {n: a for n, a in arrays.items() if not n.startswith(("words.", "waiting.", "codes", "keys"))}, payload

@@ -13,6 +13,7 @@ Limits   Partitions are never forgotten.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,9 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import DataType
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown, is_text
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.tables import Arrays
+from eddyline.operators.aggregate.tables import Arrays, TextBlocks
 from eddyline.operators.expressions.vectors import Mask
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 from eddyline.state.runs import places_within
 
@@ -34,6 +36,7 @@ class Following:
         self.function, self.kind, self.distance = function, kind, distance
         self.partition = partition
         self.encoder = ValueEncoder()
+        self._texts = TextBlocks(self.encoder)
         self.keys = Dictionary(len(partition) + 1)
         width = {"lag": distance, "first_value": 1}.get(function, 0)
         #: By partition, newest first: the encoded values of the rows before, whether they have a value, and whether
@@ -105,18 +108,23 @@ class Following:
 
     # -- snapshots
 
-    def saved(self) -> Arrays:
-        live = self.keys.live()
-        held = {"before": self.before, "valid": self.valid, "known": self.known}
-        return {**self.keys.saved(), **{name: values[live] for name, values in held.items() if values.shape[1]}}
+    def snapshot(self, name: str) -> tuple[dict[str, Any], Blocks]:
+        """`name` begins the names of blocks; no other state has it."""
+        texts, blocks = self._texts.snapshot(f"{name}-bytes")
+        rows, more = self.keys.snapshot(f"{name}-rows", self._kept)
+        return {"bytes": texts, "rows": rows}, blocks | more
 
-    def restore(self, arrays: Mapping[str, Ints]) -> None:
-        codes = arrays["code"]
-        self.keys.restore(codes, arrays["key"])
+    def _kept(self, codes: Ints) -> Arrays:
+        if not self.before.shape[1]:
+            return {}
+        return {name: getattr(self, name)[codes] for name in ("before", "valid", "known")}
+
+    def restore(self, saved: Mapping[str, Any], load: Load) -> None:
+        self._texts.restore(saved["bytes"], load)
+        codes, arrays = self.keys.load(saved["rows"], load)
         self.reserve()
-        if self.before.shape[1]:
-            for name in ("before", "valid", "known"):
-                getattr(self, name)[codes] = arrays[name]
+        for name in ("before", "valid", "known") if self.before.shape[1] else ():
+            getattr(self, name)[codes] = arrays[name]
 
 
 class _Runs:

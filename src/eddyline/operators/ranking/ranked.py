@@ -164,6 +164,7 @@ class RankedRows:
         came = changed & (numbers > 0)
         made = self._table(minus, minus_numbers, slots[came], numbers[came], now)
         self.number[slots] = numbers
+        self.rows.blocks.note(slots[before != numbers])
         if self.spec.pruned:
             gone = np.concatenate([gone, slots[numbers == 0]])
         self.drop(gone, codes)
@@ -269,6 +270,7 @@ class RankedRows:
         if self.buckets is None:
             return _NONE
         codes, _ = self.buckets.closed(now + 1)
+        self.partitions.note(codes)
         slots = self.members.of(codes) if len(codes) else _NONE
         if len(codes):
             self.drop(slots, codes)

@@ -1,71 +1,64 @@
-"""The state of ranked rows as tables, and back.
+"""The state of ranked rows in snapshots.
 
-Answer   `save` gives tables of interned bytes, of partitions, of live rows with their numbers in the answer, and of
-         rows that wait. `block_table` of aggregates writes the rows themselves, in sealed blocks, each once.
-         `load_state` and then `load_block` bring fresh `RankedRows` to exactly that state.
+Answer   `RankedBlocks.snapshot` names the blocks of interned bytes, of partitions, and of live rows with their numbers in
+         the answer: what has not changed since the last snapshot is not written again. `restore` brings fresh
+         `RankedRows` to exactly that state.
+State    Which interned bytes were written. The rest is with the partitions and the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from eddyline.operators.aggregate import tables
-from eddyline.operators.aggregate.contributions import ContributionBlock
-from eddyline.operators.aggregate.saved import waiting_table
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows
+from eddyline.state.blocks import Blocks, Load
+from eddyline.state.columns import Ints
+
+#: Fields of waiting rows that are plain arrays, by their names in a table.
+WAITING = {"clock": "clock", "partition": "groups", "serial": "serial"}
 
 
-def save(ranked: RankedRows, waiting: Sequence[ArrivingRows]) -> dict[str, pa.Table]:
-    live = ranked.rows.live()
-    partitions: tables.Arrays = {**ranked.partitions.saved()}
-    codes = partitions["code"]
-    if ranked.buckets is not None:
-        partitions["open"] = ranked.buckets.open[codes] if len(codes) else codes > 0
-    return {
-        "bytes": tables.bytes_table(ranked.encoder),
-        "partitions": tables.as_table(partitions),
-        # Blocks are written once: they hold rows that have gone since.
-        "live": tables.as_table(
-            {"serial": ranked.rows.encoded[-1][live], "number": ranked.number[live], "owner": ranked.owner[live]}
-        ),
-        "waiting": waiting_table(waiting, {"clock": "clock", "partition": "groups", "serial": "serial"}),
-    }
+class RankedBlocks:
+    def __init__(self, ranked: RankedRows) -> None:
+        self.ranked = ranked
+        self.texts = tables.TextBlocks(ranked.encoder)
+
+    def snapshot(self, name: str) -> tuple[dict[str, Any], Blocks]:
+        """`name` begins the names of blocks; no other state has it."""
+        ranked = self.ranked
+        texts, blocks = self.texts.snapshot(f"{name}-bytes")
+        partitions, more = ranked.partitions.snapshot(f"{name}-partitions", self._of_partitions)
+        rows, most = ranked.rows.snapshot(f"{name}-rows", self._of_rows)
+        return {"bytes": texts, "partitions": partitions, "rows": rows}, blocks | more | most
+
+    def _of_partitions(self, codes: Ints) -> tables.Arrays:
+        buckets = self.ranked.buckets
+        return {} if buckets is None else {"open": buckets.open[codes] if len(codes) else codes > 0}
+
+    def _of_rows(self, slots: Ints) -> tables.Arrays:
+        number, owner = self.ranked.number, self.ranked.owner
+        return {"number": number[slots], "owner": owner[slots]} if len(slots) else {"number": slots, "owner": slots}
+
+    def restore(self, state: Mapping[str, Any], load: Load) -> None:
+        ranked = self.ranked
+        self.texts.restore(state["bytes"], load)
+        codes, arrays = ranked.partitions.load(state["partitions"], load)
+        if ranked.buckets is not None:
+            opened = codes[arrays["open"].astype(np.bool_)]
+            ranked.buckets.enter(opened, ranked.partitions.keys, opened)
+        slots, arrays = ranked.rows.load(state["rows"], load)
+        ranked.enter(slots)
+        ranked.number[slots], ranked.owner[slots] = arrays["number"], arrays["owner"]
 
 
-def load_state(ranked: RankedRows, read: Callable[[str], pa.Table]) -> list[ArrivingRows]:
-    """The reverse, without the rows themselves; returns the rows that wait."""
-    tables.restore_bytes(ranked.encoder, read("bytes"))
-    partitions = tables.arrays_of(read("partitions"))
-    ranked.partitions.restore(partitions["code"], partitions["key"])
-    ranked.enter(np.empty(0, np.int64))
-    if ranked.buckets is not None:
-        opened = partitions["code"][partitions["open"].astype(np.bool_)]
-        ranked.buckets.enter(opened, ranked.partitions.keys, opened)
-    arrays = tables.arrays_of(read("waiting"))
-    if not len(arrays["clock"]):
+def waiting_rows(name: str | None, load: Load) -> list[ArrivingRows]:
+    """The rows that wait, from their block."""
+    if name is None:
         return []
+    arrays = tables.arrays_of(load(name))
     encoded, leaving = tables.encoded_columns(arrays), tables.numbered(arrays, "leaving")
     return [ArrivingRows(arrays["clock"], arrays["partition"], *encoded, leaving, arrays["serial"])]
-
-
-def load_block(ranked: RankedRows, block: ContributionBlock, table: pa.Table, live: pa.Table) -> None:
-    """Add the rows of a block that are still live; `live` has all live rows, by serial number."""
-    held = ranked.rows
-    arrays, known = tables.arrays_of(table), tables.arrays_of(live)
-    order = np.argsort(known["serial"], kind="stable")
-    serials = known["serial"][order]
-    mine = arrays[f"words-{len(held.encoded) - 1}"]
-    place = np.searchsorted(serials, mine)
-    here = np.zeros(len(mine), np.bool_)
-    inside = place < len(serials)
-    here[inside] = serials[place[inside]] == mine[inside]
-    slots = held.add(
-        arrays["code"][here], *tables.encoded_columns(arrays, here), tables.numbered(arrays, "leaving", here)
-    )
-    held.restore(block, slots)
-    ranked.enter(slots)
-    rows = order[place[here]]
-    ranked.number[slots], ranked.owner[slots] = known["number"][rows], known["owner"][rows]

@@ -22,7 +22,7 @@ from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, mask_of
 from eddyline.operators.aggregate.contributions import Contributions
-from eddyline.operators.aggregate.tables import arrays_of, as_table
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
 from eddyline.operators.expressions.functions_decimal import to_doubles
 from eddyline.operators.expressions.vectors import Issues, Mask
 from eddyline.state.columns import Array, Ints
@@ -268,6 +268,10 @@ class Distinct(Accumulator):
             crossing = kernels.count_by(self.counts, entries, -1)
             self.values.release(entries[crossing])
         self.inner.change(codes[crossing], encoded[crossing], ALL, sign)
+
+    def counts_of(self, entries: Ints) -> Arrays:
+        """What a snapshot has of values, by their codes."""
+        return {"count": self.counts[entries]}
 
     def recount(self, codes: Ints, encoded: Ints, valid: Mask) -> None:
         """Count values that `inner` has already, as after a restart."""

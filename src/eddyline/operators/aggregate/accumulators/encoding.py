@@ -59,7 +59,14 @@ class ValueEncoder:
         #: Id 0 is the integer of nulls and is never given out.
         self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
         self.free_count: Ints = np.array([_SMALLEST - 1])
-        self._kept = 0
+        #: How many strings the last sweep kept.
+        self.kept = 0
+        #: How often ids were taken away.
+        self.sweeps = 0
+        #: The height of the stack of free ids at the last call of `given`, and ids that left an earlier stack since; None:
+        #: there was no call.
+        self._told: int | None = None
+        self._given: list[Ints] = []
 
     # -- values to integers
 
@@ -123,6 +130,9 @@ class ValueEncoder:
             capacity = len(self.following)
             for name in ("following", "hashes", "begins", "sizes"):
                 setattr(self, name, grown(getattr(self, name), 2 * capacity))
+            if self._told is not None:
+                self._given.append(self.free[: self._told])
+                self._told = capacity
             self.free = np.arange(2 * capacity - 1, -1, -1)
             self.free_count[0] = capacity
             self._relink(np.arange(1, capacity))
@@ -165,7 +175,7 @@ class ValueEncoder:
     @property
     def is_full(self) -> bool:
         """Whether the owner has to call `sweep`."""
-        return self.held > 2 * self._kept + _BEFORE_SWEEP
+        return self.held > 2 * self.kept + _BEFORE_SWEEP
 
     def sweep(self, named: Iterable[Ints]) -> None:
         """Forget every string whose id is not among these."""
@@ -174,11 +184,10 @@ class ValueEncoder:
             here[ids] = True
         here[0] = False
         ids = np.flatnonzero(here)
-        self.restore(ids, *kernels.gather_bytes(self.begins, self.sizes, self.arena, ids))
-        self._kept = len(ids)
+        self.restore(ids, *self.strings(ids), len(ids))
 
-    def restore(self, ids: Ints, offsets: Ints, data: npt.NDArray[np.uint8]) -> None:
-        """Exactly these strings, with these ids (ascending)."""
+    def restore(self, ids: Ints, offsets: Ints, data: npt.NDArray[np.uint8], kept: int) -> None:
+        """Exactly these strings, with these ids (ascending); the last sweep kept so many."""
         capacity = _SMALLEST
         while capacity <= (int(ids[-1]) if len(ids) else 0):
             capacity *= 2
@@ -197,17 +206,29 @@ class ValueEncoder:
         self.free[: len(rest)] = rest
         self.free_count[0] = len(rest)
         self._relink(ids)
-        # How many of them are still in use is unknown. Shards are restored again and again: with a larger number they
-        # would never be full.
-        self._kept = 0
+        self.sweeps += 1
+        self._given = []
+        self._told = None if self._told is None else len(rest)
+        self.kept = kept
 
-    def saved(self) -> tuple[Ints, Ints, npt.NDArray[np.uint8]]:
-        """Ids, offsets and bytes of all strings."""
+    # -- snapshots
+
+    def ids(self) -> Ints:
+        """All ids in use, ascending."""
         here = np.ones(len(self.following), np.bool_)
         here[self.free[: self.free_count[0]]] = False
         here[0] = False
-        ids = np.flatnonzero(here)
-        return ids, *kernels.gather_bytes(self.begins, self.sizes, self.arena, ids)
+        return np.flatnonzero(here)
+
+    def given(self) -> Ints:
+        """The ids that were given out since the last call, or since the last sweep."""
+        found = [*self._given, self.free[int(self.free_count[0]) : self._told or 0]]
+        self._given, self._told = [], int(self.free_count[0])
+        return np.concatenate(found)
+
+    def strings(self, ids: Ints) -> tuple[Ints, npt.NDArray[np.uint8]]:
+        """Offsets and bytes of some strings."""
+        return kernels.gather_bytes(self.begins, self.sizes, self.arena, ids)
 
 
 def _ordered(bits: Ints) -> Ints:

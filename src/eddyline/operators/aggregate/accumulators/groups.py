@@ -2,17 +2,24 @@
 
 Answer   `codes` gives every row of encoded values its code, a new one where the row is new. `release` frees codes for
          other rows. Codes are small: an array by code is never longer than the largest number of rows that had codes at
-         the same time.
+         the same time. `snapshot` names the blocks that hold the codes in use, with what the owner keeps of each.
 State    The encoded values of every live code and a hash table over them.
+Limits   A code that `codes` has given or `release` has freed counts as changed; of other changes `note` must be told.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eddyline.kernels.groups import group as kernels
 from eddyline.operators.aggregate.accumulators.encoding import grown
+from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
+from eddyline.operators.row_blocks import ROW_NUMBER, RowBlocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 #: The first size of arrays that double as groups come.
@@ -33,6 +40,9 @@ class Dictionary:
         self.keys: Ints = np.zeros((_SMALLEST, width), np.int64)
         self.free: Ints = np.arange(_SMALLEST - 1, -1, -1)
         self.free_count: Ints = np.array([_SMALLEST])
+        self.blocks = RowBlocks()
+        #: What is kept of a code has changed.
+        self.note = self.blocks.note
 
     @property
     def capacity(self) -> int:
@@ -51,6 +61,7 @@ class Dictionary:
                 self.heads, self.following, self.keys, self.free, self.free_count, rows, done, codes
             )
             if done == len(rows):
+                self.note(codes)
                 return codes
             self._double()
 
@@ -61,6 +72,7 @@ class Dictionary:
 
     def release(self, codes: Ints) -> None:
         kernels.remove(self.heads, self.following, self.keys, self.free, self.free_count, codes)
+        self.note(codes, gone=True)
 
     def _double(self) -> None:
         capacity = self.capacity
@@ -77,10 +89,17 @@ class Dictionary:
         """All codes in use, ascending."""
         return np.flatnonzero(~mask_of(self.free[: self.free_count[0]], self.capacity))
 
-    def saved(self) -> dict[str, Ints]:
-        """The codes in use and their rows."""
-        codes = self.live()
-        return {"code": codes, "key": self.keys[codes]}
+    def snapshot(self, name: str, content: Callable[[Ints], Arrays]) -> tuple[list[list[Any]], Blocks]:
+        """`content` gives what the owner keeps of codes; `name` is a name that no other state has."""
+        return self.blocks.snapshot(
+            name, self.live, lambda codes: as_table({"key": self.keys[codes], **content(codes)})
+        )
+
+    def load(self, saved: Sequence[Sequence[Any]], load: Load) -> tuple[Ints, Arrays]:
+        """Exactly the rows of a snapshot, with their codes; returns these, and what the owner kept."""
+        arrays = arrays_of(self.blocks.restore(saved, load))
+        self.restore(arrays[ROW_NUMBER], arrays["key"])
+        return arrays[ROW_NUMBER], arrays
 
     def restore(self, codes: Ints, rows: Ints) -> None:
         """Exactly these rows, with these codes."""

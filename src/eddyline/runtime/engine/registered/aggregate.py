@@ -26,10 +26,9 @@ from eddyline.model.window import FOREVER, Now, Range
 from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
-from eddyline.operators.aggregate.contributions import Batch, ContributionBlock
+from eddyline.operators.aggregate.contributions import Batch
 from eddyline.operators.aggregate.instants import changes_at
-from eddyline.operators.aggregate.saved import block_table, load_block, load_state, save
-from eddyline.operators.aggregate.tables import arrays_of, as_table
+from eddyline.operators.aggregate.saved import AggregationBlocks, waiting_blocks, waiting_rows
 from eddyline.operators.aggregate.windows import Sessions, several
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.expressions.functions_arranged import PLACE
@@ -42,7 +41,7 @@ from eddyline.runtime.engine.registered.finished_groups import FinishedGroups
 from eddyline.runtime.engine.registered.leaving import LeavingQuery, at_or_after, compiled_of, computed
 from eddyline.runtime.engine.registered.query import Registration, Released, linger
 from eddyline.runtime.engine.unit import EpochEnd, Merging
-from eddyline.state.blocks import Blocks, Load, held_blocks
+from eddyline.state.blocks import Blocks, Load
 
 if TYPE_CHECKING:
     from eddyline.operators.join.punctuations.group_roots import GroupRoots
@@ -109,7 +108,9 @@ class AggregateQuery(LeavingQuery):
         #: Results of the end of the streams, and the changes after it where some query met them.
         self.at_end: list[pa.Table] = []
         self._beyond: list[pa.Table] | None = None
-        self._run = uuid4().hex[:8]
+        self._blocks = AggregationBlocks(self.aggregation)
+        #: Begins the names of all blocks.
+        self._name = f"aggregate-{blake2b(query.name.encode(), digest_size=5).hexdigest()}-{uuid4().hex[:8]}"
         self._version = 0
 
     @property
@@ -324,38 +325,27 @@ class AggregateQuery(LeavingQuery):
     # -- snapshots
 
     def snapshot(self) -> tuple[object, Blocks]:
-        # A name of its own for every state: a block that exists under its name is not written again.
-        name = f"aggregate-{blake2b(self.name.encode(), digest_size=5).hexdigest()}"
-        prefix = f"{name}-{self._run}-v{self._version}"
-        tables = save(self.aggregation, self.waiting) | self.saved_pushed()
+        version = f"{self._name}-v{self._version}"
+        state, blocks = self._blocks.snapshot(self._name, version)
+        state["waiting"], more = waiting_blocks(
+            f"{version}-waiting", self.waiting, {"clock": "clock", "groups": "groups"}
+        )
+        state["pushed"], pushed = self.saved_pushed(self._name)
+        blocks |= more | pushed
         if self.sessions is not None:
-            tables["sessions"] = as_table(self.sessions.saved())
-        blocks = held_blocks(prefix, tables)
-        sealed: list[ContributionBlock] = []
-        if (held := self.aggregation.contributions) is not None:
-            sealed = held.seal(f"{name}-{self._run}")
-            blocks |= {block.name: partial(block_table, held, block) for block in sealed}
-        state = {
-            "prefix": prefix,
-            "told": self._emitted_until,
-            "ended": self._ended,
-            "opening": self.opening,
-            "limits": self.aggregation.limits,
-            "blocks": [[block.number, block.name, block.rows] for block in sealed],
-        }
-        return state, blocks
+            state["sessions"], more = self.sessions.snapshot(f"{self._name}-sessions")
+            blocks |= more
+        told = {"told": self._emitted_until, "ended": self._ended, "opening": self.opening}
+        return {**state, **told, "prefix": self._name}, blocks
 
     def restore(self, state: object, load: Load) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
-        self._emitted_until, self.opening, self.aggregation.limits = saved["told"], saved["opening"], saved["limits"]
-        self._ended = saved.get("ended", LONG_AGO)
-        self.waiting = load_state(self.aggregation, lambda part: load(f"{saved['prefix']}-{part}"))
+        self._emitted_until, self.opening, self._ended = saved["told"], saved["opening"], saved["ended"]
+        self._blocks.restore(saved, load)
+        self.waiting = waiting_rows(saved["waiting"], load)
         if self.sessions is not None:
-            held = arrays_of(load(f"{saved['prefix']}-sessions"))
-            self.sessions.restore(held["code"], held["key"], held["start"], held["last"])
-        self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
-        for number, name, rows in saved["blocks"]:
-            load_block(self.aggregation, ContributionBlock(number, name, rows), load(name), saved["limits"])
+            self.sessions.restore(saved["sessions"], load)
+        self.restore_pushed(saved["pushed"], load)
 
 
 def bucket_of(at: int, e: Expression, lowered: Lowered, times: Mapping[str, str]) -> Bucket | None:

@@ -13,14 +13,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from eddyline.model.expressions.expression import columns_of
-from eddyline.operators.aggregate.tables import arrays_of, as_table, bytes_table, restore_bytes
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather, result_schema
 from eddyline.operators.ranking.followed import Following
 from eddyline.runtime.engine.registered.leaving import compiled_of, computed
 from eddyline.runtime.engine.registered.query import Registration, RowsQuery
-from eddyline.state.blocks import Blocks, Load, held_blocks
+from eddyline.state.blocks import Blocks, Load
 
 
 class FollowedQuery(RowsQuery):
@@ -45,7 +44,6 @@ class FollowedQuery(RowsQuery):
             self.bases[ref].stream.need_column(name)
         self._schema = result_schema(lowered.outputs)
         self._name = f"followed-{blake2b(query.name.encode(), digest_size=5).hexdigest()}-{uuid4().hex[:8]}"
-        self._version = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -53,7 +51,6 @@ class FollowedQuery(RowsQuery):
 
     def table(self, rows: Combinations, issues: Issues) -> pa.Table:
         count = len(rows)
-        self._version += 1
         values = gather(self.columns, rows, self.bases)
         for name, following, followed, parts in zip(
             self.names, self.following, self.lowered.followed, self.compiled, strict=True
@@ -66,15 +63,11 @@ class FollowedQuery(RowsQuery):
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def snapshot(self) -> tuple[object, Blocks]:
-        prefix = f"{self._name}-v{self._version}"
-        blocks: Blocks = {}
-        for at, following in enumerate(self.following):
-            tables = {"bytes": bytes_table(following.encoder), "rows": as_table(following.saved())}
-            blocks |= held_blocks(f"{prefix}-{at}", tables)
-        return {"prefix": prefix, "blocks": []}, blocks
+        found = [following.snapshot(f"{self._name}-{at}") for at, following in enumerate(self.following)]
+        blocks = {name: block for _, made in found for name, block in made.items()}
+        return {"prefix": self._name, "functions": [state for state, _ in found]}, blocks
 
     def restore(self, state: object, load: Load) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
-        for at, following in enumerate(self.following):
-            restore_bytes(following.encoder, load(f"{saved['prefix']}-{at}-bytes"))
-            following.restore(arrays_of(load(f"{saved['prefix']}-{at}-rows")))
+        for following, held in zip(self.following, saved["functions"], strict=True):
+            following.restore(held, load)

@@ -9,7 +9,7 @@ Answer   Rows of the references that are kept wait until no partner can come: th
              combinations      ─►  "has a partner", results
              end of the epoch  ─►  rows without a partner
 
-State    The rows that wait, with the columns that are selected of them; all of them are in every snapshot.
+State    The rows that wait, with the columns that are selected of them; a snapshot writes those that are new.
 Limits   Results of an epoch come in no order of time: the derived stream that they feed has one.
 """
 
@@ -37,7 +37,7 @@ from eddyline.operators.promises.covering import there
 from eddyline.operators.stream.stream import whole_columns
 from eddyline.runtime.engine.registered.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
-from eddyline.state.blocks import Blocks, Load, held_blocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -80,7 +80,8 @@ class KeepingQuery(SelectQuery):
         self.advances_within = not self.partners
         self._condition = compile_predicate(conjunction(self.keeping.conditions)) if self.keeping.conditions else None
         self.watch = self._see
-        self._run, self._version = uuid4().hex[:8], 0
+        #: Begins the names of all blocks.
+        self._name = f"pending-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{uuid4().hex[:8]}"
 
     def _selected(self, position: int) -> list[str]:
         """The columns of a reference that are selected."""
@@ -148,7 +149,6 @@ class KeepingQuery(SelectQuery):
             if position in self.partners:
                 self.partners[position].seen = len(pending)
         self.results += sum(len(table) for table in made)
-        self._version += 1
         return made
 
     def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
@@ -167,7 +167,6 @@ class KeepingQuery(SelectQuery):
             if self.keeping.kind != "semi" and len(left.ts):
                 made.append(self._alone(position, left, due[alone]))
         self.results += sum(len(table) for table in made)
-        self._version += 1
         return made
 
     def _early(self, position: int, pending: PendingRows, frontier: int, released: Released) -> tuple[Left, Ints]:
@@ -242,22 +241,25 @@ class KeepingQuery(SelectQuery):
     # -- snapshots
 
     def snapshot(self) -> tuple[object, Blocks]:
-        # A name of its own for every state: a block that exists under its name is not written again.
-        name = f"pending-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
-        blocks = held_blocks(name, {str(position): pending.saved() for position, pending in self.pending.items()})
-        pending = list(blocks)
-        for position, pushed in self.pushed.items():
-            blocks |= held_blocks(f"{name}-{position}", pushed.saved())
-        return {"pending": pending}, blocks
+        pending = {str(p): rows.snapshot(f"{self._name}-{p}") for p, rows in self.pending.items()}
+        pushed = {str(p): rows.snapshot(f"{self._name}-{p}-pushed") for p, rows in self.pushed.items()}
+        blocks: Blocks = {}
+        for _, made in (*pending.values(), *pushed.values()):
+            blocks |= made
+        return {
+            "waits": self._name,
+            "pending": {position: saved for position, (saved, _) in pending.items()},
+            "pushed": {position: saved for position, (saved, _) in pushed.items()},
+        }, blocks
 
     def restore(self, state: object, load: Load) -> None:
         assert isinstance(state, Mapping)
-        for name, (position, pending) in zip(state["pending"], self.pending.items(), strict=True):
-            pending.restore(load(name))
-            if position in self.pushed:
-                self.pushed[position].restore({part: load(f"{name}-{part}") for part in self.pushed[position].saved()})
+        for position, pending in self.pending.items():
+            pending.restore(state["pending"][str(position)], load)
             if position in self.partners:
                 self.partners[position].seen = len(pending)
+        for position, pushed in self.pushed.items():
+            pushed.restore(state["pushed"][str(position)], load)
 
 
 class Partners:

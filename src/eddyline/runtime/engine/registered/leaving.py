@@ -7,9 +7,9 @@ State    None beside that of a registered query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from eddyline.operators.expressions.evaluate import Compiled, Issues, compile_ex
 from eddyline.operators.join.combination import Combinations
 from eddyline.runtime.engine.registered.query import RegisteredQuery, Released
 from eddyline.runtime.engine.unit import Slice
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 #: One instant, or many.
@@ -116,15 +117,15 @@ class LeavingQuery(RegisteredQuery):
         for pushed in self.pushed.values():
             pushed.forget(final)
 
-    def saved_pushed(self) -> dict[str, pa.Table]:
+    def saved_pushed(self, name: str) -> tuple[dict[str, Any], Blocks]:
         """What partitions hold, for a snapshot."""
-        return {
-            f"pushed-{at}-{name}": table for at, pushed in self.pushed.items() for name, table in pushed.saved().items()
-        }
+        found = {str(at): pushed.snapshot(f"{name}-pushed-{at}") for at, pushed in self.pushed.items()}
+        blocks = {name: block for _, made in found.values() for name, block in made.items()}
+        return {at: state for at, (state, _) in found.items()}, blocks
 
-    def restore_pushed(self, load: Callable[[str], pa.Table]) -> None:
+    def restore_pushed(self, saved: Mapping[str, Any], load: Load) -> None:
         for at, pushed in self.pushed.items():
-            pushed.restore({name: load(f"pushed-{at}-{name}") for name in pushed.saved()})
+            pushed.restore(saved[str(at)], load)
 
     def first_row(self, released: Released) -> int | None:
         """When the first row of any of the query's streams came."""

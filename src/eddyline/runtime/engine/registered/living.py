@@ -7,7 +7,7 @@ Answer   The one stream that it reads says which combinations there are, which r
              results ─► accept                      ─┐
              partners, rows pushed out ─► watch     ─┴─►  Guarded ─► aggregation ─► changes
 
-State    Results and partners until they end, and what is newer than the last instant; all of it is in every snapshot.
+State    Results and partners until they end, and what is newer than the last instant; a snapshot has the latter whole.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class PushedRows(SelectQuery):
         columns = window.columns if isinstance(window, PartitionedRows) else ()
         self.pushed = PushedOut(columns, [types[name] for name in columns], window.count)
         self.watch = self._see
-        self._run, self._version = uuid4().hex[:8], 0
+        #: Begins the names of all blocks.
+        self._name = f"pushed-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{uuid4().hex[:8]}"
 
     def _see(self, part: Slice) -> None:
         source = self.lowered.seats[0].source
@@ -76,7 +77,6 @@ class PushedRows(SelectQuery):
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
         names, times = self.pushed.out(frontier - 1)
         self.pushed.forget(frontier - 1)
-        self._version += 1
         if not len(names):
             return []
         self.results += len(names)
@@ -91,13 +91,11 @@ class PushedRows(SelectQuery):
         return [pa.table([*arrays, pa.array(times).cast(pa.timestamp("us"))], schema=self.schema)]
 
     def snapshot(self) -> tuple[object, Blocks]:
-        # A name of its own for every state: a block that exists under its name is not written again.
-        name = f"pushed-{blake2b(self.name.encode(), digest_size=5).hexdigest()}-{self._run}-v{self._version}"
-        return {"name": name}, held_blocks(name, self.pushed.saved())
+        return self.pushed.snapshot(self._name)
 
     def restore(self, state: object, load: Load) -> None:
         assert isinstance(state, Mapping)
-        self.pushed.restore({part: load(f"{state['name']}-{part}") for part in self.pushed.saved()})
+        self.pushed.restore(state, load)
 
 
 class LivingAggregate(AggregateQuery):
@@ -256,13 +254,7 @@ class LivingAggregate(AggregateQuery):
     def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = super().snapshot()
         assert isinstance(state, dict)
-        tables = {
-            "results": self.guarded.saved(),
-            "partners": self.partners.saved(),
-            "answers": self.answers.saved(),
-            "coming": _saved(self.coming),
-            "meeting": _saved(self.meeting),
-        }
+        tables = {"coming": _saved(self.coming), "meeting": _saved(self.meeting)}
         for at, found in enumerate(self.out):
             tables[f"out-{at}"] = as_table(
                 {
@@ -270,19 +262,27 @@ class LivingAggregate(AggregateQuery):
                     "time": np.concatenate([_NONE, *(t for _, t in found)]),
                 }
             )
-        blocks |= held_blocks(state["prefix"], tables)
-        return {**state, "serials": [self.guarded.serial, self.partners.serial]}, blocks
+        version = f"{self._name}-v{self._version}"
+        parts = {
+            "results": self.guarded.snapshot(f"{self._name}-results"),
+            "partners": self.partners.snapshot(f"{self._name}-partners"),
+            "answers": self.answers.snapshot(f"{self._name}-answers"),
+        }
+        blocks |= held_blocks(version, tables) | {
+            name: block for _, made in parts.values() for name, block in made.items()
+        }
+        return {**state, "version": version, **{part: saved for part, (saved, _) in parts.items()}}, blocks
 
     def restore(self, state: object, load: Load) -> None:
         super().restore(state, load)
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
 
         def read(part: str) -> pa.Table:
-            return load(f"{saved['prefix']}-{part}")
+            return load(f"{saved['version']}-{part}")
 
-        self.guarded.restore(read("results"), saved["serials"][0])
-        self.partners.restore(read("partners"), saved["serials"][1])
-        self.answers.restore(read("answers"))
+        self.guarded.restore(saved["results"], load)
+        self.partners.restore(saved["partners"], load)
+        self.answers.restore(saved["answers"], load)
         self.coming = _loaded(read("coming"), len(self.row_columns))
         self.meeting = _loaded(read("meeting"), len(self.row_columns))
         for at in range(len(self.out)):

@@ -37,7 +37,7 @@ from eddyline.runtime.engine.registered.leaving import LeavingQuery, at_or_after
 from eddyline.runtime.engine.registered.query import Registration, Released
 from eddyline.runtime.engine.registered.ranked_state import RankedState
 from eddyline.runtime.engine.unit import Merging
-from eddyline.state.blocks import Blocks, Load, held_blocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 
@@ -210,14 +210,14 @@ class RankedQuery(LeavingQuery):
 
     def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = self.state.snapshot()
-        blocks |= held_blocks(state["prefix"], self.saved_pushed())
-        return {**state, "serial": self._serial, "until": self._emitted_until}, blocks
+        pushed, more = self.saved_pushed(self.state.name)
+        return {**state, "serial": self._serial, "until": self._emitted_until, "pushed": pushed}, blocks | more
 
     def restore(self, state: object, load: Load) -> None:
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self._serial, self._emitted_until = saved["serial"], saved["until"]
         self.state.restore(saved, load)
-        self.restore_pushed(lambda part: load(f"{saved['prefix']}-{part}"))
+        self.restore_pushed(saved["pushed"], load)
 
 
 class RankedAggregate(AggregateQuery):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +65,6 @@ class JoinUnit:
         self.results = JoinResults(group, self.queries, kind.pipeline.handout, kind.pipeline.issues)
         #: References whose window counts rows per partition.
         self.partitions = judging(group, lowered.windows)
-        self._run, self._version = uuid4().hex[:8], 0
 
     def leave(self, name: str) -> None:
         registered = self.queries.pop(name)
@@ -109,7 +107,6 @@ class JoinUnit:
         self.group.epoch_ended(end.frontier, end.came, is_closing=end.closing)
         for partition in self.partitions:
             partition.sweep()
-        self._version += bool(self.partitions)
 
     def end(self, end: StreamsEnd, outcome: Outcome) -> None:
         for query in self.queries.values():
@@ -143,9 +140,8 @@ class JoinUnit:
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
         found: dict[str, tuple[object, Blocks]] = {query.name: query.snapshot() for query in self.queries.values()}
         for partition in self.partitions:
-            # A name of its own for every state: a block that exists under its name is not written again.
-            block = f"partition-{partition.name}-{self._run}-v{self._version}".replace(":", "-")
-            found |= {name: ({"block": block}, {block: partition.saved}) for name in _meanings(partition)}
+            held = partition.snapshot(self.kind.pipeline.supplies[partition.base.port.source].segments.segments)
+            found |= dict.fromkeys(_meanings(partition), held)
         return found
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
@@ -158,9 +154,9 @@ class JoinUnit:
                 # A filter, which another setting of `share` has left to the filters of its stream: it stores no row and
                 # counts none.
                 names = [name for name in names if name in states]
-            blocks = {str(saved["block"]) for name in names if isinstance(saved := states[name], Mapping)}
-            if blocks:
-                partition.restore(pa.concat_tables([load(block) for block in sorted(blocks)]))
+            saved = {str(state["run"]): state for name in names if isinstance(state := states[name], Mapping)}
+            if saved:
+                partition.restore([saved[run] for run in sorted(saved)], load)
 
     def report(self) -> UnitFigures:
         group, of_policies = self.group, self.group.figures()
@@ -241,11 +237,9 @@ class JoinKind(QueryKind[JoinUnit]):
     @classmethod
     def block_content(cls, query: str, state: Mapping[str, Any], block: str) -> str | None:
         for held, what in ((state, "groups"), (state.get("ranked") or {}, "ranked groups")):
-            if "prefix" in held and (
-                block.startswith(held["prefix"]) or any(block == sealed for _, sealed, _ in held["blocks"])
-            ):
+            if "prefix" in held and block.startswith(held["prefix"]):
                 return f"{what} of query {query}"
-        if block in state.get("pending", ()):
+        if block.startswith(state.get("waits", "-")):
             return f"rows of query {query} that may still find a partner"
         return None
 
