@@ -23,7 +23,7 @@ KEYS = {
     "null_results", "frontier", "frontiers", "plan", "migrations", "operators", "suspensions", "resumptions", "marks", "demand_checks",
     "suspended_peak", "partials_avoided", "demand", "patterns", "zones_skipped", "zones_passed", "conditions_avoided", "late_records",
     "punctuations", "violations", "purged_rows", "dropped_rows", "templates", "punctuations_out", "tables", "results_held", "kept_results",
-    "dropped_results",
+    "dropped_results", "left_open", "unseen",
 }  # fmt: skip
 
 

@@ -114,6 +114,11 @@ class ProgressDisplay:
             answered = 0 if figures is None else figures["answered"]
             requests = f"{answered:,} request{'' if answered == 1 else 's'} answered"
             self._print(f"  {name}: {made if figures is None else requests}")
+        if still_open := stats.get("left_open"):
+            counted = ", ".join(f"{count:,} of {name}" for name, count in still_open.items())
+            self._print(f"  open windows and rows: {counted}; later rows, a heartbeat or --final close them")
+        for name, count in stats.get("unseen", {}).items():
+            self._print(f"  {count:,} rows or groups of {name} came and went between two outputs and were never shown")
         for kind in ("late", "bad"):
             for name, count in stats[kind].items():
                 earlier = before.get(kind, {}).get(name, 0)

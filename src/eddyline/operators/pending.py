@@ -66,6 +66,11 @@ class PendingRows:
     def arrival(self) -> Ints:
         return self._field("arrival")
 
+    @property
+    def alone(self) -> int:
+        """How many rows have met no partner."""
+        return int((self._field("met") == 0).sum())
+
     def append(self, table: pa.Table, ts: Ints, rank: Ints, number: Ints, arrival: Ints) -> None:
         if 2 * self._first > len(self._held):
             live = len(self)

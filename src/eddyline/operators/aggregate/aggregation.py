@@ -82,6 +82,8 @@ class Aggregation:
         self._having = None if layout.having is None else compile_predicate(layout.having)
         self.emitted = Emitted(len(self.computed))
         self.touched = Touched()
+        #: Groups that came and went between two outputs.
+        self.unseen = 0
         #: By group; -1 between two calls of `changes_at`, which works with it.
         self.latest_rows: Ints = np.empty(0, np.int64)
         self.reserve()
@@ -160,6 +162,8 @@ class Aggregation:
         alive = self.totals[codes] > 0 if self.groups is not None else np.ones(1, np.bool_)
         stays, outputs = self.outputs(self._now(codes), alive, issues)
         held, gone = codes[stays], codes[~stays & self.emitted.present[codes]]
+        if self._having is None:
+            self.unseen += int((~alive & ~self.emitted.present[codes]).sum())
         present = np.ones(len(held), np.bool_)
         _, changed = self.emitted.put(held, present, outputs, [e.type for e in self.computed], self.encoder)
         self.emitted.remove(gone)

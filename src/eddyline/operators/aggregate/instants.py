@@ -78,6 +78,9 @@ def changes_at(
         kept.append(follow(accumulator, Move(came, left, rows, encoded, aggregation.capacity, live)))
     if held is not None:
         held.drop(leaving)
+    if aggregation.groups is not None and aggregation.config.having is None:
+        gone = touched[(aggregation.totals[touched] == 0) & ~aggregation.emitted.present[touched]]
+        aggregation.unseen += int((~np.isin(gone, rows.codes[totals > 0])).sum())
     table = _changelog(aggregation, rows, totals, kept, instants, issues)
     aggregation.release(touched[aggregation.totals[touched] == 0])
     return table

@@ -87,10 +87,18 @@ class RankedRows:
         self.touched = Touched()
         self.buckets = Buckets(spec.buckets) if spec.buckets else None
         self._gone: list[Ints] = []
+        #: Rows that came and went between two outputs; the serial of the newest row, and what it was at the last output
+        #: (None: no row has come in this run).
+        self.unseen = 0
+        self._newest = -1
+        self._output: int | None = None
 
     def add(self, rows: ArrivingRows, owners: Ints | int = 0) -> Ints:
         """The slots of the rows."""
         codes = self.partitions.codes(rows.groups)
+        if len(rows.serial):
+            self._output = int(rows.serial[0]) - 1 if self._output is None else self._output
+            self._newest = int(rows.serial[-1])
         slots = self.rows.add(codes, [*rows.encoded, rows.serial], [*rows.valid, ALL], rows.leaving)
         self.enter(slots)
         self.number[slots], self.owner[slots] = 0, owners
@@ -151,6 +159,9 @@ class RankedRows:
         codes = self.touched.take()
         gone = np.concatenate(self._gone) if self._gone else _NONE
         self._gone = []
+        if self._output is not None:
+            self.unseen += int((self.rows.encoded[-1][gone] > self._output).sum())
+            self._output = self._newest
         if not len(codes):
             return None
         slots = self.members.of(codes)

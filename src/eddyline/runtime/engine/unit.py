@@ -199,6 +199,14 @@ class Registered(Protocol):
         """Punctuations of its results so far."""
 
     @property
+    def left_open(self) -> int:
+        """How many of its groups, rows or matches only later rows, time or the end of the streams can end."""
+
+    @property
+    def unseen(self) -> int:
+        """Groups and ranked rows that came and went between two outputs, in this run."""
+
+    @property
     def triggers(self) -> Mapping[str, Callable[[str], None]]:
         """Its components whose triggers change while it runs (`model/triggers.py`): what gives each another trigger."""
 

@@ -19,6 +19,7 @@ from eddyline.runtime.engine.units.kinds import KINDS
 from eddyline.runtime.figures.epoch_times import EpochTimes
 from eddyline.runtime.figures.histogram import SecondsHistogram
 from eddyline.runtime.figures.memory import resident_bytes
+from eddyline.runtime.figures.open_results import left_open, unseen
 from eddyline.runtime.figures.report import (
     JobFigures,
     NodeFigures,
@@ -65,6 +66,8 @@ FURTHER: dict[str, Figure] = {
     "purged_rows": Figure(lambda units: policy_count(units, "purged_rows"), lambda a, b: a + b, of_units=True),
     "dropped_rows": Figure(lambda units: policy_count(units, "dropped_rows"), lambda a, b: a + b, of_units=True),
     "results_held": Figure(lambda pipeline: pipeline.handout.peak_held, lambda a, b: max(a, b)),
+    "left_open": Figure(left_open, lambda a, b: _added(a, b)),
+    "unseen": Figure(unseen, lambda a, b: _added(a, b)),
     "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
     "punctuations_out": Figure(lambda pipeline: punctuations_out(pipeline), lambda a, b: _added(a, b)),
 }

@@ -118,6 +118,15 @@ class AggregateQuery(LeavingQuery):
         return self.aggregation.schema
 
     @property
+    def left_open(self) -> int:
+        groups = self.aggregation.groups if self.query.emit.kind == "close" else None
+        return 0 if groups is None else groups.held
+
+    @property
+    def unseen(self) -> int:
+        return self.aggregation.unseen
+
+    @property
     def merging(self) -> Merging | None:
         return partial(merged_parts, self.aggregation.config) if self.parts else None
 

@@ -32,6 +32,16 @@ class RegisteredBase:
         self.seconds = 0.0
 
     @property
+    def left_open(self) -> int:
+        """How many of its groups, rows or matches only later rows, time or the end of the streams can end."""
+        return 0
+
+    @property
+    def unseen(self) -> int:
+        """Groups and ranked rows that came and went between two outputs, in this run."""
+        return 0
+
+    @property
     def merging(self) -> Merging | None:
         """What merges the parts that shards have of its groups; None: each shard gives whole results."""
         return None

@@ -134,6 +134,10 @@ class KeepingQuery(SelectQuery):
             return []
         return super().accept(rows if self.keeping.kind == "outer" else rows.take(new), issues)
 
+    @property
+    def left_open(self) -> int:
+        return 0 if self.keeping.kind == "semi" else sum(pending.alone for pending in self.pending.values())
+
     # -- the end of an epoch
 
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:

@@ -101,6 +101,14 @@ class RankedQuery(LeavingQuery):
     def schema(self) -> pa.Schema:
         return self.state.ranked.spec.schema
 
+    @property
+    def left_open(self) -> int:
+        return self.state.ranked.partitions.held if self.query.emit.kind == "close" else 0
+
+    @property
+    def unseen(self) -> int:
+        return self.state.ranked.unseen
+
     def accept(self, rows: Combinations, issues: Issues) -> list[pa.Table]:
         began = perf_counter()
         rows = self.mine(rows)

@@ -65,6 +65,10 @@ class PatternQuery(StoppedQuery):
     def rows_in(self) -> int:
         return self.matcher.candidates
 
+    @property
+    def left_open(self) -> int:
+        return len(self.matcher.waiting)
+
     def plan(self, pipeline: Pipeline | None = None) -> str:
         return explain_pattern(self._plan)
 
