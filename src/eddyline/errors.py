@@ -7,6 +7,7 @@ Limits   Any other exception is a fault of the engine: the command line shows it
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -128,3 +129,11 @@ def unwritable(problem: OSError) -> StateProblem:
 
 class Fault(EddylineError):
     """A broken invariant of the engine, which the message names."""
+
+
+def as_fault(problem: Exception, where: str) -> Fault:
+    """Any other exception, with the place where it was raised."""
+    frame = traceback.extract_tb(problem.__traceback__)[-1]
+    place = f"{where}; {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}"
+    hint = "this is a fault of the engine; please report it"
+    return Fault(f"{type(problem).__name__}: {problem}", detail=place, hint=hint)

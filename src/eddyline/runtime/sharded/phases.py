@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -49,6 +49,10 @@ class Phases:
     def layout(self, batch: BatchDocument) -> JobLayout:
         return self.packed.named(batch.layout).open()
 
+    def serving(self, shards: int) -> Phases:
+        """For a process that has as many shards of each step."""
+        return replace(self, most_engines=max(self.most_engines, shards))
+
     def read(self, batch: BatchDocument, piece: FilePiece) -> Iterator[Packet]:
         """A piece of the batch as packets of bounded size; every piece gives at least one for each shard, so that its
         tick is never missing."""
@@ -80,7 +84,13 @@ class Phases:
         lines = 0 if part is None else part.lines
         yield from (packet._replace(lines=lines) for packet in packed(piece.is_last))
 
-    def step(self, batch: BatchDocument, shard: int, packets: Iterable[Packet]) -> Iterator[Packet | Parcel]:
+    def step(
+        self, batch: BatchDocument, shard: int, packets: Iterable[Packet], beside: int = 0
+    ) -> Iterator[Packet | Parcel]:
+        """
+        Args:
+            beside: Memory of another process that is there for this one.
+        """
         layout, clock = self.layout(batch), [time.perf_counter()]
         engines = Engines(self.packed.digest, layout, self.engine, self.most_engines * layout.steps)
         opened = engines.opened(shard, batch.before.get(shard))
@@ -110,7 +120,7 @@ class Phases:
             "closing": assembled.epoch.closing,
             "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},
             "bytes_written": written.size,
-            "worker_bytes": resident_bytes(),
+            "worker_bytes": resident_bytes() + beside,
             "seconds": dict(
                 zip(("open", "assemble", "step", "persist"), (b - a for a, b in pairwise(clock)), strict=True)
             ),

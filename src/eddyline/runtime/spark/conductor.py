@@ -8,9 +8,12 @@ Answer   `run` has Spark read the pieces of a batch, place the packets by its ow
              pieces ─ read ─┐
              DataFrames ────┴ partitionBy ─ step ─ partitionBy ─ step of the next step ─ … ─ collect: parcels
 
-State    None: shards lie in the objects of the checkpoint, their engines in Python workers.
-Limits   Nothing waits inside a task, so more shards than slots run one after the other. A shuffle is removed with its
-         batch.
+State    None: shards lie in the objects of the checkpoint, their engines in processes of the executors
+         (`sharded/workers`). Spark hands out Python workers in an order that knows no shards; a worker gives its packets
+         to the process that has the shard.
+Limits   A task waits for nothing but an earlier attempt at its own shards, so more shards than slots run one after the
+         other. A shuffle is removed with its batch. Where tasks of another batch find another executor, the engine is
+         made anew from the objects.
 """
 
 from __future__ import annotations
@@ -18,15 +21,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from pyspark import RDD
+from pyspark import RDD, SparkContext
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
+from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.workers.processes import SiblingProcesses
 from eddyline.runtime.spark.job.failure import reported
 
 #: A task costs tens of milliseconds before it reads: a second one must have something to read. What the shards may read
@@ -41,6 +47,7 @@ class SparkConductor:
     def __init__(self, spark: SparkSession, phases: Phases) -> None:
         self.phases = phases
         self._context = spark.sparkContext
+        self._slots = _slots(self._context)
 
     def run(self, batch: BatchDocument, packets: DataFrame | None = None) -> list[Parcel]:
         """Run all phases of a batch.
@@ -50,25 +57,43 @@ class SparkConductor:
         """
         layout = self.phases.layout(batch)
         width = layout.width
+        asked = self._asked(width)
         if packets is None and batch.size * (width - 1) <= _TASK_BYTES:
             found = self._tasks(width).mapPartitionsWithIndex(
-                _Work(self.phases, batch, 0, (batch.pieces,)).read_and_step
+                _Work(self.phases, batch, asked, 0, (batch.pieces,)).read_and_step
             )
         else:
             groups = grouped(batch.pieces, self._context.defaultParallelism)
-            work = _Work(self.phases, batch, 0, groups)
+            work = _Work(self.phases, batch, asked, 0, groups)
             read = [self._tasks(len(groups)).mapPartitionsWithIndex(work.read)] if groups else []
             read += [] if packets is None else [packets.rdd.map(work.placed)]
             found = self._context.union(read).partitionBy(width, int).mapPartitionsWithIndex(work.step)
         for step in range(1, layout.steps):
-            found = found.partitionBy(width, int).mapPartitionsWithIndex(_Work(self.phases, batch, step).step)
+            found = found.partitionBy(width, int).mapPartitionsWithIndex(_Work(self.phases, batch, asked, step).step)
         parcels = [Parcel(*fields) for _, fields in found.collect()]
         # Else its files stay until the JVM finds the job's objects to be garbage.
         found.cleanShuffleDependencies()
         return parcels
 
+    def _asked(self, width: int) -> _Asked:
+        """What processes of executors are asked to do: as many per executor as it has slots."""
+        processes = min(width, self._slots)
+        phases = self.phases.serving(-(-width // processes))
+        return _Asked(processes, bytes(CloudPickleSerializer().dumps(phases)))
+
     def _tasks(self, count: int) -> RDD[int]:
         return self._context.parallelize(range(count), count)
+
+
+def _slots(context: SparkContext) -> int:
+    """Tasks that one executor runs at a time, as far as the driver can know."""
+    said = context.getConf().get("spark.executor.cores", None)
+    return max(1, int(said) if said and not context.master.startswith("local[") else context.defaultParallelism)
+
+
+class _Asked(NamedTuple):
+    processes: int
+    phases: bytes
 
 
 @dataclass(frozen=True)
@@ -77,6 +102,8 @@ class _Work:
 
     phases: Phases
     batch: BatchDocument
+    #: What a process with engines is asked.
+    asked: _Asked
     #: Which step of the queries its shards take.
     number: int
     #: The pieces that each task reads.
@@ -95,15 +122,21 @@ class _Work:
         """The epoch of the shard of this step; what is of later steps, or on its way out, goes on."""
         with reported("the layout of the job"):
             shard = self.number * self._width + place
-        mine: list[Packet] = []
-        for target, fields in travelling:
-            if len(fields) == len(Packet._fields) and fields[0] == shard:
-                mine.append(Packet(*fields))
-            else:
-                yield target, fields
+            processes = SiblingProcesses()
+        further: list[Travelling] = []
+
+        def mine() -> Iterator[Packet]:
+            for target, fields in travelling:
+                if len(fields) == len(Packet._fields) and fields[0] == shard:
+                    yield Packet(*fields)
+                else:
+                    further.append((target, fields))
+
         with reported(f"shard {shard}"):
-            for made in self.phases.step(self.batch, shard, mine):
+            number, asked = place % self.asked.processes, self.asked.phases
+            for made in processes.step(number, asked, self.batch, shard, mine(), resident_bytes()):
                 yield (made.shard % self._width, tuple(made))
+        yield from further
 
     def read_and_step(self, place: int, nothing: Iterable[int]) -> Iterator[Travelling]:
         list(nothing)

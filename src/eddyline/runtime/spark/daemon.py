@@ -24,7 +24,10 @@ if __name__ == "__main__":
 
     # The workers are this engine's own processes.
     keep_freed_memory()
-    import eddyline.runtime.sharded.phases  # noqa: F401
+    from eddyline.runtime.sharded.workers.serving import SUBREAPER, tell_system
+
+    # Processes with engines outlive the workers that fork them: they stay below this one, where their memory is counted.
+    tell_system(SUBREAPER, 1)
 
     # What is loaded now stays: the collector of a fork need not write into pages that all share.
     gc.freeze()

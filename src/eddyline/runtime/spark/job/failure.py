@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,13 +42,11 @@ def reported(where: str) -> Iterator[None]:
     try:
         yield
     except errors.EddylineError as problem:
-        raise RuntimeError(
-            _marked(type(problem).__name__, problem.message, problem.detail or where, problem.hint)
-        ) from problem
+        raise RuntimeError(_of(problem, where)) from problem
     except OSError as problem:
         # Errors without a number are not of the system, and those of connections are not of files.
         if problem.errno is None or isinstance(problem, ConnectionError):
-            raise RuntimeError(_fault(problem, where)) from problem
+            raise RuntimeError(_of(errors.as_fault(problem, where), where)) from problem
         named = f"{problem.filename}: " if problem.filename else ""
         raise RuntimeError(
             _marked("StateProblem", "a file cannot be used", f"{named}{problem.strerror}; {where}", _ROOM)
@@ -58,15 +55,7 @@ def reported(where: str) -> Iterator[None]:
         if _MARK in str(problem):
             # Work inside of this work has reported it.
             raise
-        raise RuntimeError(_fault(problem, where)) from problem
-
-
-def _fault(problem: Exception, where: str) -> str:
-    frame = traceback.extract_tb(problem.__traceback__)[-1]
-    place = f"{where}; {frame.name}, line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}"
-    return _marked(
-        "Fault", f"{type(problem).__name__}: {problem}", place, "this is a fault of the engine; please report it"
-    )
+        raise RuntimeError(_of(errors.as_fault(problem, where), where)) from problem
 
 
 def readable(problem: BaseException) -> errors.EddylineError:
@@ -130,6 +119,11 @@ def _line(text: str, found: re.Match[str]) -> str:
     """The line in which something was found."""
     end = text.find("\n", found.end())
     return text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else len(text)].strip()[:500]
+
+
+def _of(problem: errors.EddylineError, where: str) -> str:
+    kind = next(one.__name__ for one in type(problem).__mro__ if hasattr(errors, one.__name__))
+    return _marked(kind, problem.message, problem.detail or where, problem.hint)
 
 
 def _marked(kind: str, message: str, detail: str, hint: str) -> str:

@@ -1,0 +1,137 @@
+"""What a process does that keeps engines of shards.
+
+Answer   `serve` takes one connection after the other: a task with its packets comes in, what its phase makes goes out,
+         its errors too. So an engine serves one attempt at a time: another attempt at the same shard waits for the end
+         of the first one.
+State    The engines (`shard/engines.py`) of the shards that were asked for here.
+Limits   The process ends within a second of its owner, and after a minute without a task; then its socket goes. What it
+         was computing is lost: whoever asked sees the connection end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, NoReturn
+
+from eddyline.errors import EddylineError, as_fault
+from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
+from eddyline.runtime.sharded.ingest.packet import Packet
+from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.workers.wire import receive, send
+
+#: Seconds without a task after which a process ends, as Spark's Python workers do.
+IDLE_SECONDS = 60.0
+#: Seconds between two looks for the owner, where the system cannot wait for the end of a process.
+_LOOK_SECONDS = 0.5
+#: Options of prctl(2).
+_NAME, SUBREAPER = 15, 36
+#: What `ps -o comm` says of such a process: fifteen characters at most.
+NAME = "eddyline-shard"
+
+
+class Task(NamedTuple):
+    """A phase for one shard or one piece of a batch; the packets for a shard follow it."""
+
+    #: `Phases`, pickled by whoever knows how its functions travel.
+    phases: bytes
+    batch: BatchDocument
+    what: int | FilePiece
+    #: Memory of the process that asks.
+    beside: int = 0
+
+
+def serve(listener: socket.socket, owner: int, leave: Callable[[], None], idle: float = IDLE_SECONDS) -> NoReturn:
+    """Carry out tasks until the owner ends or none comes.
+
+    Args:
+        owner: The process with which this one ends.
+        leave: Removes the socket, so that nobody connects any more.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for ignored in (signal.SIGHUP, signal.SIGINT):
+        # They come to the whole group of a terminal, or of Spark's daemon: the owner says when the end is.
+        signal.signal(ignored, signal.SIG_IGN)
+    tell_system(_NAME, NAME.encode())
+    threading.Thread(target=_end_with, args=(owner, leave), name=NAME, daemon=True).start()
+    listener.settimeout(idle)
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            leave()
+            os._exit(0)
+        # Whoever asked may have been killed.
+        with connection, contextlib.suppress(ConnectionError, EOFError):
+            _answer(connection)
+
+
+def _answer(connection: socket.socket) -> None:
+    # Who connects while this process leaves hears nothing, and starts another one.
+    send(connection, os.getpid())
+    task: Task = receive(connection)
+    packets: list[Packet] = list(iter(partial(receive, connection), None))
+    made = _made(task, packets)
+    while True:
+        try:
+            one = next(made, None)
+        except Exception as problem:
+            one = _told(problem, task)
+        send(connection, one)
+        if one is None or isinstance(one, Exception):
+            return
+
+
+def _made(task: Task, packets: list[Packet]) -> Iterator[Any]:
+    phases = _phases(task.phases)
+    if isinstance(task.what, FilePiece):
+        yield from phases.read(task.batch, task.what)
+    else:
+        yield from phases.step(task.batch, task.what, packets, task.beside)
+
+
+@lru_cache(maxsize=4)
+def _phases(pickled: bytes) -> Phases:
+    found: Phases = pickle.loads(pickled)
+    return found
+
+
+def _told(problem: Exception, task: Task) -> Exception:
+    """An error as it can travel: what the engine says on purpose, and what the system says of a file."""
+    if isinstance(problem, EddylineError) or (isinstance(problem, OSError) and problem.errno is not None):
+        return problem
+    return as_fault(problem, str(task.what) if isinstance(task.what, FilePiece) else f"shard {task.what}")
+
+
+def _end_with(owner: int, leave: Callable[[], None]) -> None:
+    try:
+        handle = os.pidfd_open(owner)
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        waiting.poll()
+    except ProcessLookupError:
+        pass
+    except (AttributeError, OSError):
+        # A system without such handles.
+        with contextlib.suppress(ProcessLookupError):
+            while True:
+                os.kill(owner, 0)
+                time.sleep(_LOOK_SECONDS)
+    leave()
+    os._exit(0)
+
+
+def tell_system(option: int, value: Any) -> None:
+    """prctl(2), where there is one."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
