@@ -16,7 +16,7 @@ import pytest
 from eddyline import Session
 from eddyline.runtime.recovery.snapshot import take_snapshot
 from eddyline.runtime.sharded.ingest.packet import to_blob
-from tests.runtime.test_epoch_costs import QUERIES, ROWS, STREAMS, rows
+from tests.runtime.test_epoch_costs import QUERIES, ROWS, STREAMS, rows, with_gap
 
 #: Kinds of queries whose state is still written whole.
 WHOLE = {"pattern"}
@@ -25,7 +25,7 @@ WHOLE = {"pattern"}
 def costs(query: str, stored: int) -> tuple[int, int]:
     """The bytes that a snapshot writes, and those that it allocates at most."""
     session = Session(keep_results=False)
-    session.execute(f"{STREAMS} SET epoch_rows = 10000000; CREATE QUERY q AS {query};")
+    session.execute(f"{STREAMS} SET epoch_rows = 10000000; CREATE QUERY q AS {with_gap(query, stored)};")
     written, allocated, first, known = [], [], 0, set()
     for count in (stored, *[ROWS] * 5):
         for name in "ab":

@@ -66,6 +66,7 @@ class AggregationBlocks:
             values, arrays = kept.values.load(state["distinct"][at], load)
             kept.counts = grown(kept.counts, kept.values.capacity)
             kept.counts[values] = arrays["count"]
+            kept.link(values)
         if aggregation.contributions is not None:
             self._take_contributions(*aggregation.contributions.load(state["contributions"], load))
 

@@ -26,11 +26,11 @@ import pyarrow.compute as pc
 from eddyline.model.datatypes import BIGINT, DataType
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, grown, is_text
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, Touched
+from eddyline.operators.aggregate.accumulators.partition_rows import PartitionRows
 from eddyline.operators.aggregate.buckets import Bucket, Buckets
 from eddyline.operators.aggregate.changelog import change_table
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.expiry import Limit
-from eddyline.operators.ranking.partition_rows import PartitionRows
 from eddyline.state.columns import Ints
 from eddyline.state.runs import run_begins
 

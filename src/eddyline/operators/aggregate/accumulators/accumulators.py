@@ -21,6 +21,7 @@ from eddyline.kernels.groups import heaps, sums, whole_sums
 from eddyline.model.datatypes import BIGINT, DOUBLE, DataType, decimal
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary, mask_of
+from eddyline.operators.aggregate.accumulators.partition_rows import PartitionRows
 from eddyline.operators.aggregate.contributions import Contributions
 from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table
 from eddyline.operators.expressions.functions_decimal import to_doubles
@@ -254,6 +255,8 @@ class Distinct(Accumulator):
         self.values = Dictionary(2)
         self.counts: Ints = np.zeros(self.values.capacity, np.int64)
         self.by_group = inner.by_group
+        #: The values of each group; None: nobody asks for them.
+        self.members: PartitionRows | None = PartitionRows() if lasting else None
 
     def reserve(self, groups: int) -> None:
         self.inner.reserve(groups)
@@ -266,6 +269,7 @@ class Distinct(Accumulator):
         else:
             entries = self.values.find(np.stack([codes, encoded], axis=1))
             crossing = kernels.count_by(self.counts, entries, -1)
+            self.unlink(entries[crossing])
             self.values.release(entries[crossing])
         self.inner.change(codes[crossing], encoded[crossing], ALL, sign)
 
@@ -282,13 +286,27 @@ class Distinct(Accumulator):
         entries = self.values.codes(np.stack([codes, encoded], axis=1))
         self.counts = grown(self.counts, self.values.capacity)
         first: Mask = kernels.count_by(self.counts, entries, 1)
+        self.link(entries[first])
         return first
+
+    def link(self, entries: Ints) -> None:
+        """Values come to their groups."""
+        if self.members is not None and len(entries):
+            groups = np.ascontiguousarray(self.values.keys[entries, 0])
+            self.members.reserve(int(groups.max()) + 1, self.values.capacity)
+            self.members.add(groups, entries)
+
+    def unlink(self, entries: Ints) -> None:
+        """Values leave their groups, whose codes they still have."""
+        if self.members is not None and len(entries):
+            self.members.remove(self.values.keys[:, 0], entries)
 
     def reset(self, codes: Ints) -> None:
         # Where contributions leave one by one, a group that is gone has no values; one that closes still has them.
         if self.lasting and self.values.held:
             lost, _ = self.entries(codes)
             self.counts[lost] = 0
+            self.unlink(lost)
             self.values.release(lost)
         self.inner.reset(codes)
 
@@ -305,12 +323,10 @@ class Distinct(Accumulator):
 
     def entries(self, codes: Ints) -> tuple[Ints, Ints]:
         """The codes of the values of groups, and the place of each one's group among `codes`."""
-        row_of = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
-        row_of[codes] = np.arange(len(codes))
-        entries = self.values.live()
-        entries = entries[self.values.keys[entries, 0] < len(row_of)]
-        rows = row_of[self.values.keys[entries, 0]]
-        return entries[rows >= 0], rows[rows >= 0]
+        assert self.members is not None
+        self.members.reserve(int(codes.max(initial=-1)) + 1, self.values.capacity)
+        entries, order = self.members.of(codes), np.argsort(codes)
+        return entries, order[np.searchsorted(codes, self.values.keys[entries, 0], sorter=order)]
 
     def part(self, codes: Ints) -> pa.Table:
         """The distinct values of each group: their sums cannot be added where two parts have the same value."""

@@ -19,6 +19,7 @@ from eddyline.model.datatypes import BYTES, DOUBLE, STRING, DataType
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct
 from eddyline.operators.aggregate.accumulators.encoding import ALL, ValueEncoder, floats
 from eddyline.operators.aggregate.accumulators.groups import mask_of
+from eddyline.operators.aggregate.accumulators.partition_rows import PartitionRows
 from eddyline.operators.expressions.functions_arranged import payloads
 from eddyline.operators.expressions.vectors import Issues, Mask
 from eddyline.state.columns import Ints
@@ -37,6 +38,7 @@ class Collected(Distinct):
 
     def __init__(self, result: DataType, separator: str | None, lasting: bool, encoder: ValueEncoder) -> None:
         super().__init__(_NoState(), lasting, BYTES, encoder)
+        self.members = PartitionRows()
         self.separator = separator
         self.element = STRING if separator is not None else result.element
 

@@ -151,7 +151,12 @@ def _distinct(kept: Distinct, move: Move) -> Accumulator:
     entered = kept.values.codes(np.stack([came.codes, came.encoded], axis=1))
     kept.counts = grown(kept.counts, kept.values.capacity)
     leaving = kept.values.find(np.stack([left.codes, left.encoded], axis=1))
+    both = np.unique(np.concatenate([entered, leaving]))
+    were = kept.counts[both] > 0
     first, last = history.follow_distinct(kept.counts, entered, came.ends, leaving, left.ends)
+    are = kept.counts[both] > 0
+    kept.link(both[are & ~were])
+    kept.unlink(both[were & ~are])
     kept.values.release(history.no_longer_counted(kept.counts, leaving))
     live = None if move.live is None else partial(_distinct_values, move.live)
     return follow(kept.inner, replace(move, came=came.where(first), left=left.where(last), live=live))

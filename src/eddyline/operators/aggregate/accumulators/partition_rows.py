@@ -1,4 +1,4 @@
-"""The rows of each partition, found without a look at the others.
+"""The rows of each partition, or the values of each group, found without a look at the others.
 
 State    Per partition a chain of slots (`kernels/groups/members.py`).
 """
