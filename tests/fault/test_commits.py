@@ -19,6 +19,7 @@ from tests.fault.forked import Runs
 from tests.fault.scenarios import ROOT, end_session
 from tests.fault.strike import Plan, operations
 from tests.runtime.test_many_epochs import JOB, rows
+from tests.seeds import first_seed, is_whole
 
 ROWS = 90
 COMMAND = ("run", "job.sql", "--once", "--out", "results", "--checkpoint", "state", "--quiet")
@@ -72,14 +73,19 @@ def results(folder: Path) -> dict[str, list[str]]:
     }
 
 
+#: A final run is compared with a final run; the commit chooses one of the two, a soak runs both.
+WAYS = ((), ("--final",))
+
+
 @pytest.mark.fault
-def test_a_kill_right_after_every_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", WAYS if is_whole() else [WAYS[first_seed() % 2]], ids=" ".join)
+def test_a_kill_right_after_every_commit(more: tuple[str, ...], tmp_path: Path) -> None:
     """Each start makes one commit, whose header has its name when the process dies; the last start makes what is
-    left."""
+    left, or says that the job has ended."""
     whole, killed = life(tmp_path / "whole"), life(tmp_path / "killed")
     runs = Runs(life(tmp_path / "warm"))
     try:
-        code, said = runs.run(whole, *COMMAND, plan=plan(whole))
+        code, said = runs.run(whole, *COMMAND, *more, plan=plan(whole))
         assert code == 0, said
         expected = results(whole)
         assert len(expected) >= 14 and all(expected.values()), [name for name, found in expected.items() if not found]
@@ -90,11 +96,12 @@ def test_a_kill_right_after_every_commit(tmp_path: Path) -> None:
         assert len(commits) >= 6
         after = {done[number].site for number in commits}
         for _ in commits:
-            code, said = runs.run(killed, *COMMAND, plan=plan(killed, *after))
+            code, said = runs.run(killed, *COMMAND, *more, plan=plan(killed, *after))
             assert code == -signal.SIGKILL, said
         # A start that has read everything commits the end again: one without a kill comes to its own end.
-        code, said = runs.run(killed, *COMMAND)
-        assert code == 0 and results(killed) == expected, said
+        code, said = runs.run(killed, *COMMAND, *more)
+        assert results(killed) == expected, said
+        assert code == (2 if more else 0) and ("has ended" in said) == bool(more), said
         kills = len(commits)
         print(f"{kills} kills, {sum(map(len, expected.values()))} results of {len(expected)} outputs")
     finally:

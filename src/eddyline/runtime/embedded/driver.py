@@ -283,7 +283,9 @@ class EmbeddedDriver:
             if outcome.dead:
                 self.reporter.dead.take(outcome.dead)
             self.reporter.beat()
-        self._write_due(self.ended)
+        if not final:
+            # The end of the streams is saved with the last results in their files, or not at all.
+            self._write_due(self.ended)
         return outcome
 
     def _write_part(self, outcome: Outcome) -> None:
