@@ -1,7 +1,9 @@
 """The first query on a cold machine: CPU and wall seconds of a process without compiled kernels, and again with them.
 
 Answer   Per kind of query two processes, over 200 rows per stream: the first with an empty folder for compiled kernels.
-Reading  `python -m bench.micro.first [filter join aggregate]`
+         `readme` is the first query of README.md. Before them a process that only imports what eddyline is built on:
+         that part of each time is Python's, with pandas where it is installed, which pyarrow imports.
+Reading  `python -m bench.micro.first [readme filter join aggregate]`; another checkout by `PYTHONPATH=…/src`
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import time
 from datetime import datetime, timedelta
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 QUERIES = {
@@ -18,9 +21,15 @@ QUERIES = {
     "join": "SELECT a.k, b.v FROM a [RANGE 1 MINUTE], b [RANGE 1 MINUTE] WHERE a.k = b.k",
     "aggregate": "SELECT k, SUM(v) AS s FROM a [RANGE 1 MINUTE] GROUP BY k EMIT EVERY 10 SECONDS",
 }
+#: What every job imports beside eddyline, and what pyarrow imports with its first array.
+IMPORTS = "import numpy, pyarrow.compute, pyarrow.parquet, numba, sqlglot; pyarrow.array([1])"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def run(name: str) -> None:
+    if name == "readme":
+        exec(README.read_text().split("```python\n")[1].partition("```")[0], {})
+        return
     from eddyline import Session
 
     start = datetime(2024, 1, 1)
@@ -34,16 +43,21 @@ def run(name: str) -> None:
         assert session.stats()["results"]["q"]
 
 
+def measured(what: str, arguments: list[str], folder: str) -> None:
+    began, before = time.perf_counter(), os.times()
+    environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+    subprocess.run([sys.executable, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL)
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    print(f"{what}: {cpu:.2f} s of CPU, {time.perf_counter() - began:.2f} s", flush=True)
+
+
 def main() -> None:
-    for name in sys.argv[1:] or QUERIES:
+    for name in sys.argv[1:] or ("readme", *QUERIES):
         with TemporaryDirectory() as folder:
+            measured("imports alone", ["-c", IMPORTS], folder)
             for what in ("without compiled kernels", "with them"):
-                began, before = time.perf_counter(), os.times()
-                command = [sys.executable, "-m", "bench.micro.first", "--run", name]
-                subprocess.run(command, check=True, env=os.environ | {"NUMBA_CACHE_DIR": folder})
-                after = os.times()
-                cpu = after.children_user + after.children_system - before.children_user - before.children_system
-                print(f"{name} {what}: {cpu:.1f} s of CPU, {time.perf_counter() - began:.1f} s", flush=True)
+                measured(f"{name} {what}", ["-m", "bench.micro.first", "--run", name], folder)
 
 
 if __name__ == "__main__":

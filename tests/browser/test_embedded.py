@@ -10,7 +10,7 @@ import pytest
 
 from eddyline.dashboard.server import serve
 from eddyline.runtime.reporting.places import ReportPlaces, read_json
-from tests.browser.page import DESK, PHONE, Page
+from tests.browser.page import DESK, Page
 from tests.dashboard.live import LiveJob
 
 Job = tuple[LiveJob, str]
@@ -73,21 +73,6 @@ def test_a_query_is_added_seen_and_dropped(page: Page) -> None:
     page.add_and_drop_a_query()
     page.go("decisions")
     page.see("query cheap has gone", "#timeline")
-
-
-def test_every_view_fits_a_phone(page: Page) -> None:
-    page.size(PHONE)
-    for view, text in (
-        ("overview", "rows in"),
-        ("queries", "queries"),
-        ("query/sellers", "EXPLAIN"),
-        ("decisions", "start"),
-        ("ask", "Templates"),
-    ):
-        page.go(view)
-        page.see(text)
-        time.sleep(0.3)
-        assert not page.is_too_wide(), view
 
 
 def test_ten_thousand_queries_stay_usable(page: Page, embedded: Job, tmp_path: Path) -> None:

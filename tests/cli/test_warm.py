@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -44,8 +45,40 @@ def test_quiet_and_no_terminal_say_nothing(capsys: pytest.CaptureFixture[str]) -
         listener.is_wanted = wanted
         for _ in range(3):
             listener.on_start(None)
+            listener.on_end(None)
         assert listener.count == 3
         assert capsys.readouterr().err.count(compiling.LINE) == lines
+
+
+@pytest.mark.parametrize("thresholds", [(700, 10, 10), (1_000_000, 5, 5), (0, 10, 10)])
+def test_garbage_is_collected_as_before_once_a_kernel_is_compiled(thresholds: tuple[int, int, int]) -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*thresholds)
+        listener = compiling.CompileListener()
+        listener.is_wanted = False
+        # A kernel that calls another one.
+        listener.on_start(None)
+        listener.on_start(None)
+        listener.on_end(None)
+        assert gc.get_threshold()[0] == (0 if thresholds[0] == 0 else max(200_000, thresholds[0]))
+        listener.on_end(None)
+        assert gc.get_threshold()[:2] == thresholds[:2]
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_garbage_is_collected_as_before_once_a_session_is_imported() -> None:
+    """Whether Python collects garbage is what it was before; Numba's listener is the one of the process."""
+    program = (
+        "import gc, sys; {0}; from eddyline import Session; Session(); print(gc.isenabled(), gc.get_threshold()[0])"
+    )
+    for first, expected in (
+        ("gc.set_threshold(650)", "True 650"),
+        ("gc.disable(); gc.set_threshold(650)", "False 650"),
+    ):
+        done = subprocess.run([sys.executable, "-c", program.format(first)], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
 
 
 def test_warm_leaves_nothing_to_compile(tmp_path: Path) -> None:
