@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ from eddyline.connectors.files.parts import (
 )
 from eddyline.connectors.formats.conform import with_line_numbers
 from eddyline.connectors.formats.text import read_csv, read_json
+from eddyline.connectors.guarded.parsing_marks import Marks
 from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
@@ -168,6 +170,39 @@ def test_row_groups_are_read_apart(tmp_path: Path) -> None:
             assert [row for piece in pieces for row in piece[0]] == whole[0]
             assert [letter for piece in pieces for letter in piece[1]] == whole[1]
     assert row_groups(str(tmp_path / "none.parquet"), 1, 1) == ()
+
+
+def test_a_part_of_row_groups_begins_with_them_whether_or_not_the_rows_before_are_known(tmp_path: Path) -> None:
+    """A planning process that cannot read the row groups does not know how many rows are before the part."""
+    path, of = tmp_path / "1.parquet", stream("parquet")
+    times = pa.array([None if n == 7 else n for n in range(10)], pa.timestamp("us"))
+    parquet.write_table(
+        pa.table({"k": list(range(10)), "s": [str(n) for n in range(10)], "ts": times}), path, row_group_size=3
+    )
+    for begin, first in ((1, 3), (2, 6), (3, 9), (4, 10), (9, 10)):
+        for end in (None, 3):
+            known, unknown = read(of, path, FilePart(begin, end, first)), read(of, path, FilePart(begin, end))
+            assert known == unknown
+            assert [row["k"] for row in unknown[0]] == [n for n in range(first, 10 if end is None else 9) if n != 7]
+            assert len(unknown[1]) == (first <= 7) and all("row 8:" in letter[-1] for letter in unknown[1])
+
+
+@pytest.mark.parametrize("first", [0, 6])
+def test_a_suspect_part_is_read_from_where_it_begins(tmp_path: Path, first: int) -> None:
+    path, of = tmp_path / "1.parquet", stream("parquet")
+    parquet.write_table(
+        pa.table({"k": list(range(10)), "s": ["a"] * 10, "ts": pa.array(range(10), pa.timestamp("us"))}),
+        path,
+        row_group_size=3,
+    )
+    if (child := os.fork()) == 0:
+        with Marks(str(tmp_path / "marks")).of("part").parsing(0, 4):
+            os._exit(0)
+    os.waitpid(child, 0)
+    marks = Marks(str(tmp_path / "marks")).of("part")
+    assert marks.suspects() == [(0, 4)]
+    chunks = read_chunks(of, DataFile(path.name, str(path)), marks, FilePart(2, None, first))
+    assert [row["k"] for chunk in chunks for row in chunk.rows.to_pylist()] == [6, 7, 8, 9]
 
 
 def test_ranges_are_about_equal_and_follow_one_another() -> None:

@@ -54,7 +54,7 @@ def read_parquet(
         with marks.parsing(first, tuning.parquet_rows):
             opened = pq.ParquetFile(file.path, pre_buffer=False)
         with opened:
-            groups, skip = _groups_from(opened.metadata, first, None if part is None else part.end)
+            groups, skip, row = _groups_from(opened.metadata, first, part or FilePart())
             names, projected = _projection(opened.schema_arrow, schema, columns)
             batches = opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False)
             while True:
@@ -83,17 +83,20 @@ def first_line(problem: BaseException) -> str:
     return (str(problem).strip() or type(problem).__name__).splitlines()[0]
 
 
-def _groups_from(metadata: pq.FileMetaData, first: int, end: int | None) -> tuple[list[int], int]:
-    """The row groups before number `end` that hold row `first` and later ones, and how many rows to leave out of the
-    first of them."""
+def _groups_from(metadata: pq.FileMetaData, first: int, part: FilePart) -> tuple[list[int], int, int]:
+    """The row groups of a part that hold row `first` and later ones, how many rows to leave out of the first of them,
+    and the number of the first row that is read.
+
+    A part says by its row groups where it begins: who cut it may not have known the rows before it."""
+    last = metadata.num_row_groups if part.end is None else min(part.end, metadata.num_row_groups)
+    rows = [metadata.row_group(group).num_rows for group in range(last)]
+    first = max(first, sum(rows[: part.begin]))
     skip = first
-    last = metadata.num_row_groups if end is None else min(end, metadata.num_row_groups)
     for group in range(last):
-        rows = metadata.row_group(group).num_rows
-        if skip < rows:
-            return list(range(group, last)), skip
-        skip -= rows
-    return [], 0
+        if skip < rows[group]:
+            return list(range(group, last)), skip, first
+        skip -= rows[group]
+    return [], 0, first
 
 
 def _projection(present: pa.Schema, schema: Schema, columns: frozenset[str] | None) -> tuple[list[str], bool]:

@@ -66,6 +66,8 @@ def _read_up_to(
 ) -> Iterator[RecordBlock]:
     for block in reader(row):
         if block.first >= end:
+            # There is nothing before it: a part of a file may begin there.
+            yield block.part(0, 0)
             break
         if block.rows is not None:
             # Values are converted by the other process later: what ends it shall end the child.
