@@ -118,6 +118,65 @@ def test_stopping_before_files_are_read_closes_nothing_and_says_so(tmp_path: Pat
     assert counts(query) == [5] * 10
 
 
+def test_a_session_that_has_not_run_ends_what_its_checkpoint_has_open(tmp_path: Path) -> None:
+    with Session(checkpoint=str(tmp_path / "state")) as session:
+        session.execute(STREAM)
+        session.query("q", QUERY)
+        session.push("a", row(1))
+        session.run(final=False)
+    session = Session(checkpoint=str(tmp_path / "state"))
+    session.execute(STREAM)
+    query = session.query("q", QUERY)
+    session.stop(final=True)
+    assert counts(query) == [1]
+    # Files that nothing has read keep it open, and this is said.
+    (tmp_path / "a.json").write_text(json.dumps(row(1)))
+    session = Session()
+    session.execute(f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time='ts', path='{tmp_path}', format='json')")
+    with pytest.warns(EddylineWarning, match="rows of stream a are not read"):
+        session.stop(final=True)
+
+
+def test_a_function_that_is_called_with_results_of_the_last_epoch_ends_the_session() -> None:
+    session = Session()
+    session.execute(f"{STREAM}; CREATE STREAM b (k BIGINT, ts TIMESTAMP) WITH (time='ts')")
+    query = session.query("q", QUERY)
+    # The row of `a` waits for `b` until the run closes.
+    session.query("both", "SELECT a.k FROM a, b WHERE a.k = b.k")
+    session.on_results("both", lambda table: session.stop(final=True))
+    session.push("b", row(0))
+    session.push("a", row(1))
+    session.run(final=False)
+    assert counts(query) == [1]
+
+
+@pytest.mark.parametrize(("final", "expected"), [(True, [1]), (False, [])])
+def test_a_run_in_the_background_that_ends_by_itself_meanwhile_is_final_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, final: bool, expected: list[int]
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(row(1)))
+    session = Session()
+    session.execute(f"CREATE STREAM a (k BIGINT, ts TIMESTAMP) WITH (time='ts', path='{tmp_path}', format='json')")
+    query = session.query("q", QUERY)
+    saving, asked, save, stop = threading.Event(), threading.Event(), session.driver.save, session.driver.stop
+
+    def saved(last: bool = False) -> None:
+        saving.set()
+        assert asked.wait(60)
+        save(last)
+
+    def stopped(*ending: object) -> None:
+        stop(*ending)  # type: ignore[arg-type]
+        asked.set()
+
+    monkeypatch.setattr(session.driver, "save", saved)
+    monkeypatch.setattr(session.driver, "stop", stopped)
+    session.start()
+    assert saving.wait(60)
+    session.stop(final=final)
+    assert counts(query) == expected
+
+
 def test_exceptions_and_requests_to_stop_close_nothing() -> None:
     kept = []
     with pytest.raises(ZeroDivisionError), Session() as session:

@@ -330,8 +330,8 @@ class EmbeddedDriver:
             try:
                 self._work(once, final)
             finally:
-                # At the end, not at the beginning: a run whose `stop` was called before it began stops at once.
-                self._stopping, self._ending = False, None
+                # Not at the beginning: a run whose `stop` was called before it began stops at once.
+                self._stopping = False
 
     def _work(self, once: bool, final: bool) -> None:
         while not self._stopping:
@@ -348,9 +348,14 @@ class EmbeddedDriver:
                 self._rest()
         if once and not self._stopping:
             self.step(closing=True, final=final)
-        elif self._ending is not None:
-            wind_up(self, self._ending)
+        self._wind_up()
         self._finish()
+
+    def _wind_up(self) -> None:
+        """Do what `stop` has asked for, also from a function that was called with results of the last epoch."""
+        while (ending := self._ending) is not None:
+            self._ending = None
+            wind_up(self, ending)
 
     def _forget_at_rest(self) -> None:
         """Once after the last epoch: what runs when nothing comes in."""
@@ -378,16 +383,17 @@ class EmbeddedDriver:
         self._stopping = True
 
     def forget_stop(self) -> bool:
-        """A run to come does not stop at once; whether it would have: no run was there to be stopped."""
-        was, self._stopping, self._ending = self._stopping, False, None
+        """A run to come does not stop at once; whether it would have: there was no run to be stopped, or it was over."""
+        was, self._stopping, self._ending = self._stopping or self._ending is not None, False, None
         return was
 
     def finish(self, ending: Ending) -> None:
         """Do what the ending asks for, hand out and write everything, and leave a checkpoint where there is one; not after
         a failed epoch."""
-        self.forget_stop()
+        self._ending = ending
         with self._fail_job_on_error():
-            wind_up(self, ending)
+            self._wind_up()
+            self.forget_stop()
             self._finish()
 
     def _finish(self) -> None:

@@ -343,7 +343,8 @@ class EmbeddedRunner:
             return
         self._stopped = True
         waits = ending.takes_pushed and self._has_waiting()
-        driver = self.driver if waits else self._driver
+        # What a checkpoint has open ends too, and unread files are warned of, though nothing has run here.
+        driver = self.driver if waits or final else self._driver
         if driver is None or driver.pipeline.over or is_done or (self._closed and not (ends or waits)):
             return
         if self._closed:
