@@ -35,9 +35,13 @@ QUERIES = """
 CREATE QUERY pairs AS SELECT a.v AS x, b.v AS y FROM a [RANGE 60 MILLISECONDS], b [RANGE 60 MILLISECONDS] WHERE a.k = b.k;
 CREATE QUERY sums AS SELECT window_end, k, COUNT(*) AS n, SUM(v) AS v FROM a GROUP BY TUMBLE(ts, '50 milliseconds'), k EMIT ON CLOSE;
 CREATE QUERY best AS SELECT v, k FROM b QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) <= 2;
+CREATE QUERY lone AS SELECT a.v AS x, b.v AS y FROM a [RANGE 20 MILLISECONDS] a LEFT JOIN b [RANGE 20 MILLISECONDS] b ON a.k = b.k;
+CREATE QUERY recent AS SELECT k, COUNT(DISTINCT v) AS n, MAX(v) AS v FROM a [RANGE 60 MILLISECONDS] GROUP BY k EMIT EVERY 20 MILLISECONDS;
+CREATE QUERY places AS SELECT k, SUM(v) AS v FROM b [PARTITION BY k ROWS 3] GROUP BY k EMIT EVERY 20 MILLISECONDS;
+CREATE QUERY before AS SELECT v, lag(v) OVER (PARTITION BY k ORDER BY ts) AS w FROM b;
 """
 LATE = "CREATE QUERY late AS SELECT v, k FROM a WHERE v % 3 = 0"
-NAMES = ("pairs", "sums", "best", "late")
+NAMES = ("pairs", "sums", "best", "lone", "recent", "places", "before", "late")
 
 
 def batches() -> list[dict[str, pa.Table]]:
