@@ -67,6 +67,8 @@ class Settings:
     #: off | on | a number of values | seconds of event time.
     propagate: str = "off"
     output_files: str = "auto"
+    #: auto | merged | by-shard.
+    output_order: str = "auto"
     #: Seconds after which a file of gathered results is closed.
     output_seconds: float = 2.0
     #: A warning names a query and the key of a row that makes more results than this.
@@ -316,6 +318,10 @@ OPTIONS: dict[str, SettingOption] = {
     ),
     "output_files": _choice(
         "result files: gathered until they are large or old, or one per query and epoch or micro-batch", "auto", "each"
+    ),
+    "output_order": _choice(
+        "order of large results in files: one over all shards, or one per shard and file; auto: by-shard on Spark",
+        *("auto", "merged", "by-shard"),
     ),
     "output_seconds": SettingOption("age at which a file of gathered results is closed", "0, 0.5, …", _SPAN, _seconds),
     "most_results": _whole(

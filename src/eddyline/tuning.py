@@ -346,11 +346,13 @@ class OutputTuning:
     #: All sinks together hold at most about this much: beyond it, the next sink that gets results writes a smaller file.
     #: A bound of memory, as is the number of bytes that wait for the writing thread.
     collected_bytes: int = 256 << 20
-    under_way_bytes: int = 64 << 20
+    under_way_bytes: int = 32 << 20
     #: Larger results go into a file of their own at once. Eight pieces of 1.4 MB take 40 ms of CPU through the journal
     #: into one file, and 76 ms as files of their own (`python -m bench.micro sizes`): this is a bound of the bytes that
     #: are written twice.
     small_bytes: int = 1 << 20
+    #: A shard writes the results of a query and batch as a file where they have at least this many bytes.
+    shard_file_bytes: int = 1 << 20
     #: At most this number of files are closed by age per second. A bound of work for very many sinks.
     files_per_second: int = 20
     #: A query is warned of once of which this many rows wait in a session and are not taken: about 100 MB.

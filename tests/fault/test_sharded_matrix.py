@@ -1,32 +1,40 @@
 """The crash matrix of the protocol of batches on several shards: the driver dies at every operation that changes a
 file, torn writes included, in one process and without Spark.
 
-Results are compared with those of the embedded engine over the same epochs, never with those of the protocol itself.
+Results are compared with those of the embedded engine over the same epochs, never with those of the protocol itself:
+in a sink in memory, and in result files, of which shards write some and the driver others.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from eddyline import Session
+from eddyline.connectors.results.output import shared_writer
 from eddyline.errors import CheckpointProblem
 from eddyline.runtime.sharded.job.ledger import Ledger
 from eddyline.runtime.sharded.shard import engines
 from eddyline.runtime.sharded.storage.heads import SEGMENTS, object_name
+from eddyline.settings import Settings
+from eddyline.tuning import OutputTuning, Tuning
 from tests.property.compare import plain_rows
 from tests.seeds import cases, first_seed
 from tests.spark.simulated import Crash, Simulated
 
 ROWS, BATCHES, LATER = 60, 5, 2
+#: Some shards and batches have more results, others fewer.
+SHARD_FILE_BYTES = 4500
 STREAMS = "".join(
     f"CREATE STREAM {name} (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (time = 'ts', lateness = '5 milliseconds'{{}});"
     for name in "ab"
@@ -89,6 +97,13 @@ class Strikes:
 
     def __init__(self, *at: int) -> None:
         self.at, self.done, self.said = set(at), 0, ""
+        #: Nothing happens any more until the next start.
+        self.is_dead = False
+
+    def begin_again(self) -> None:
+        # What its threads had still to do is not done.
+        shared_writer().wait()
+        self.is_dead = False
 
     def operation(self, kind: str, path: Any) -> bool:
         self.done += 1
@@ -99,7 +114,7 @@ class Strikes:
 @contextmanager
 def striking(strikes: Strikes, folder: Path) -> Iterator[None]:
     """Operations below a folder are counted, and struck: a write after half of it, everything else before it happens."""
-    kept = {name: getattr(os, name) for name in ("open", "write", "fsync", "replace", "unlink", "mkdir")}
+    kept = {name: getattr(os, name) for name in ("open", "write", "fsync", "replace", "unlink", "remove", "mkdir")}
     mine: dict[int, str] = {}
 
     def struck(name: str) -> Any:
@@ -107,7 +122,10 @@ def striking(strikes: Strikes, folder: Path) -> Iterator[None]:
             path = mine.get(first) if isinstance(first, int) else str(first)
             counts = path is not None and path.startswith(str(folder))
             counts &= name != "open" or bool(rest and rest[0] & (os.O_CREAT | os.O_APPEND))
+            if counts and strikes.is_dead:
+                raise Crash("it is dead already")
             if counts and strikes.operation(name, path):
+                strikes.is_dead = True
                 if name == "write":
                     kept["write"](first, bytes(rest[0])[: len(rest[0]) // 2])
                 raise Crash(strikes.said)
@@ -133,7 +151,7 @@ def life(folder: Path, strikes: Strikes, shards: int = 2) -> Simulated:
     with striking(strikes, folder / "ck"):
         while not made:
             try:
-                made.append(Simulated(STREAMS.format("", "") + QUERIES, str(folder / "ck"), shards, Random(1)))
+                made.append(started(folder / "ck", shards, strikes.begin_again))
             except Crash:
                 continue
         job = made[0]
@@ -149,7 +167,30 @@ def life(folder: Path, strikes: Strikes, shards: int = 2) -> Simulated:
             go_on(job, tables)
             settled(job)
         go_on(job, None)
+        ended(job)
     return job
+
+
+def started(checkpoint: Path, shards: int = 2, begins: Callable[[], object] = lambda: None) -> Simulated:
+    """A job of which shards write larger results of a batch as files."""
+    tuning = replace(Tuning(), output=OutputTuning(shard_file_bytes=SHARD_FILE_BYTES))
+    return Simulated(
+        STREAMS.format("", "") + QUERIES,
+        str(checkpoint),
+        shards,
+        Random(1),
+        settings=Settings(tuning=tuning),
+        out=str(checkpoint / "results"),
+        begins=begins,
+    )
+
+
+def ended(job: Simulated) -> None:
+    while True:
+        try:
+            return job.end()
+        except Crash:
+            restarted(job)
 
 
 def go_on(job: Simulated, tables: dict[str, pa.Table] | None) -> None:
@@ -184,6 +225,12 @@ def check(job: Simulated, right: dict[str, list[str]], what: str) -> None:
     assert Ledger.read(job.checkpoint).refused == {}
     found = {name: in_one_order([job.table(name)]) for name in NAMES}
     found["dead"] = letters([table for tables in job.dead.values() for table in tables])
+    for name in NAMES:
+        # Each row is in one file; nothing else is left.
+        files = job.files(name)
+        assert in_one_order([parquet.read_table(path) for path in files]) == right[name], f"{what}: files of {name}"
+        left = {path.name for path in files[0].parent.iterdir()} - {path.name for path in files}
+        assert left <= {".places"}, f"{what}: {left}"
     for name, wanted in right.items():
         assert found[name] == wanted, f"{what}: {name} has {len(found[name])} rows, should have {len(wanted)}"
     job.close()
@@ -215,7 +262,7 @@ def test_the_whole_matrix(tmp_path: Path, right: dict[str, list[str]]) -> None:
 
 def struck_after_head(folder: Path) -> Simulated:
     """A job whose driver died between the manifest of a batch and its commit."""
-    job = Simulated(STREAMS.format("", "") + QUERIES, str(folder), 2, Random(1))
+    job = started(folder)
     for tables in batches()[:2]:
         heard = job.heard
         job.run(tables)
@@ -250,7 +297,7 @@ def test_another_input_for_a_batch_that_counts_ends_the_job(tmp_path: Path) -> N
 
 
 def test_old_segments_and_those_of_lost_attempts_go(tmp_path: Path) -> None:
-    job = Simulated(STREAMS.format("", "") + QUERIES, str(tmp_path), 2, Random(1))
+    job = started(tmp_path)
     heads, most = job.driver.batches.heads, 0
     for number in range(140):
         # An attempt that was overtaken, or whose machine was lost.

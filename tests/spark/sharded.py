@@ -6,6 +6,7 @@ Answer   `run_sharded(case, shards, seed)` is the outcome of as many shards, eac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -25,7 +26,7 @@ from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.job.ledger import tables_folder
 from eddyline.runtime.sharded.job.static_table import keep
-from eddyline.runtime.sharded.output.delivery import whole_results
+from eddyline.runtime.sharded.output.merging import merged_in_pieces
 from eddyline.runtime.sharded.output.parcels import opened
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.engines import forget
@@ -58,6 +59,15 @@ def case_layout(case: Case, shards: int, directory: str) -> JobLayout:
         tables=tuple(keep(tables_folder(directory), table, read_table(table)) for table in job.tables),
         settings=job.settings,
     )
+
+
+def in_pieces(table: pa.Table, random: Random) -> Iterator[pa.Table]:
+    """A table in pieces of a few rows."""
+    at = 0
+    while at < len(table):
+        rows = random.choice((0, 1, 2, 5, 1000))
+        yield table.slice(at, rows)
+        at += rows
 
 
 def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
@@ -102,7 +112,12 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
             elif parcel.kind == "dead":
                 dead[parcel.name].append(opened(parcel.path, parcel.blob))
         for name, used in tables.items():
-            results[name].append(whole_results(used, model.queries[name].merging, Issues()))
+            merging = model.queries[name].merging
+            results[name] += (
+                merged_in_pieces([in_pieces(table, random) for table in used])
+                if merging is None
+                else [merging(used, Issues())]
+            )
     forget(directory)
     out = Outcome()
     out.results = {name: plain_rows(tables) for name, tables in results.items()}

@@ -30,6 +30,7 @@ from eddyline.runtime.sharded.conducting import Batches, InProcess
 from eddyline.runtime.sharded.ingest.control import next_control, read_control, write_control
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.job import roster
+from eddyline.runtime.sharded.job.checkpoint_progress import write_pending
 from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.job.reconciling import reconciled
@@ -55,7 +56,9 @@ class Crash(Exception):
 class Driver:
     """What a driver process has in memory."""
 
-    def __init__(self, job: Job, checkpoint: str, shards: int, sink_of: Callable[[str], MemorySink]) -> None:
+    def __init__(
+        self, job: Job, checkpoint: str, shards: int, sink_of: Callable[[str], MemorySink], out: str | None = None
+    ) -> None:
         layout = reconciled(
             checkpoint,
             job.streams,
@@ -65,7 +68,14 @@ class Driver:
             shards,
             tuple(job.catalog.functions.values()),
         )
-        self.delivery = BatchDelivery({s.name: s for s in layout.streams}, layout.staging, None, self._delivered)
+        self.delivery = BatchDelivery(
+            {s.name: s for s in layout.streams},
+            layout.staging,
+            out,
+            self._delivered,
+            settings=layout.settings,
+            by_shard=True,
+        )
         self.delivery.kept_dead = {}
         self.roster = roster.ShardedRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
         self.roster.begin()
@@ -78,6 +88,7 @@ class Driver:
         return self.roster.layout
 
     def _delivered(self, delivered: Delivered) -> None:
+        write_pending(self.layout.checkpoint, delivered.batch, delivered.pending)
         self.progress.take(delivered)
         self.roster.after_batch(delivered)
 
@@ -91,7 +102,21 @@ class Simulated:
         random: Random,
         forgetful: float = 0.4,
         settings: Settings | None = None,
+        out: str | None = None,
+        begins: Callable[[], object] = lambda: None,
     ) -> None:
+        """
+        Args:
+            text: The job.
+            checkpoint: Its folder.
+            shards: How many there are.
+            random: Decides what this job is left to choose.
+            forgetful: How often a shard is made anew from what it wrote.
+            settings: Those that the job begins with.
+            out: Folder for results; without one they are in memory alone.
+            begins: Called before each start of a driver.
+        """
+        self.out, self.begins = out, begins
         self.text, self.checkpoint, self.shards, self.random = text, os.path.abspath(checkpoint), shards, random
         self.forgetful = forgetful
         self.settings = settings
@@ -107,11 +132,14 @@ class Simulated:
     # -- the driver's life
 
     def start(self, text: str | None = None) -> None:
+        self.begins()
         self.text = text or self.text
         job = bind_script(self.text, self.settings)
         for own in job.catalog.functions.values():
             register(own)
-        self.driver = Driver(job, self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()))
+        self.driver = Driver(
+            job, self.checkpoint, self.shards, lambda n: self.sinks.setdefault(n, MemorySink()), self.out
+        )
         say(self.checkpoint, job.records)
 
     def add(self, sql: str) -> None:
@@ -222,8 +250,16 @@ class Simulated:
 
     # -- what came of it
 
+    def end(self) -> None:
+        """Everything becomes files."""
+        self.driver.delivery.close()
+
     def table(self, name: str) -> pa.Table:
         return self.sinks[name].table()
+
+    def files(self, name: str) -> list[Path]:
+        """The result files of a query, in order."""
+        return sorted(Path(str(self.out), name).glob("*.parquet"))
 
     def letters(self, stream: str) -> list[tuple[str, Values]]:
         """The dead letters of a stream: reason and values."""

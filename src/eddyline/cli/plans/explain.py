@@ -15,6 +15,7 @@ from eddyline.language import bind_script
 from eddyline.model.query import BoundQuery
 from eddyline.plan.prepare import explanation
 from eddyline.plan.rewrite import rewrite
+from eddyline.plan.shards.result_order import order_line
 from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.front.workflows import workflow_rules
 
@@ -39,5 +40,7 @@ def run(args: argparse.Namespace) -> int:
         print(explanation(query, {**job.catalog.streams, **job.catalog.tables}))
         if routing is not None:
             print(routing.routings[query.name].explain())
+            if order := order_line(query, routing.routings[query.name], auto=True):
+                print(order)
         print()
     return 0

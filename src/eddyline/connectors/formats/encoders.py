@@ -1,7 +1,7 @@
 """Tables as files: parquet, csv, JSON lines.
 
 Answer   `encode(table, path)` writes one complete file; reading it back with the same declared types gives the same
-         rows.
+         rows. `opened(path, schema)` writes one table after the other.
 Limits   JSON has no NaN and no infinities: they are written as the text "NaN", "Infinity", "-Infinity", which a DOUBLE
          column reads back. Times are ISO text in UTC, without a zone.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,32 +20,50 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 
+class Encoding(Protocol):
+    """A file that is being written."""
+
+    def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Encoder:
     suffix: str
-    encode: Callable[[pa.Table, str], None]
+    opened: Callable[[str, pa.Schema], Encoding]
     #: Whether a file of this form holds no rows.
     is_empty: Callable[[str], bool]
     #: The `_ts` of the last row of a file that has rows, in microseconds.
     last_time: Callable[[str], int]
 
+    def encode(self, table: pa.Table, path: str) -> None:
+        encoding = self.opened(path, table.schema)
+        try:
+            encoding.write(table)
+        finally:
+            encoding.close()
 
-def _encode_parquet(table: pa.Table, path: str) -> None:
-    # Results are written once and rarely repeat values: dictionaries cost more than they save (measured: 5x slower for
-    # doubles). `_ts` never decreases, so differences take a few bits. Readers skip files by it, so it alone has its
-    # least and greatest value noted: for all columns that cost a quarter of the time.
-    timed = "_ts" in table.column_names
-    deltas = {"_ts": "DELTA_BINARY_PACKED"} if timed else None
-    noted = ["_ts"] if timed else True
-    pq.write_table(
-        table,
-        path,
-        compression="snappy",
-        use_dictionary=False,
-        column_encoding=deltas,
-        row_group_size=1 << 20,
-        write_statistics=noted,
-    )
+
+class _Parquet:
+    """Each table begins a row group of its own."""
+
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        # Results are written once and rarely repeat values: dictionaries cost more than they save (measured: 5x slower
+        # for doubles). `_ts` never decreases, so differences take a few bits. Readers skip files by it, so it alone has
+        # its least and greatest value noted: for all columns that cost a quarter of the time.
+        timed = "_ts" in schema.names
+        deltas = {"_ts": "DELTA_BINARY_PACKED"} if timed else None
+        noted = ["_ts"] if timed else True
+        self._writer = pq.ParquetWriter(
+            path, schema, compression="snappy", use_dictionary=False, column_encoding=deltas, write_statistics=noted
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, 1 << 20)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 def _is_empty_parquet(path: str) -> bool:
@@ -56,12 +75,20 @@ def _last_time_parquet(path: str) -> int:
         return _last(opened.read_row_group(opened.num_row_groups - 1, columns=["_ts"]).column("_ts"))
 
 
-def _encode_csv(table: pa.Table, path: str) -> None:
-    for place, column in enumerate(table.schema):
-        if pa.types.is_nested(column.type):
+class _Csv:
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        self._nested = [place for place, column in enumerate(schema) if pa.types.is_nested(column.type)]
+        flat = [pa.field(f.name, pa.string()) if place in self._nested else f for place, f in enumerate(schema)]
+        self._writer = pyarrow.csv.CSVWriter(path, pa.schema(flat))
+
+    def write(self, table: pa.Table) -> None:
+        for place in self._nested:
             texts = pa.chunked_array([_json_values(chunk) for chunk in table.column(place).chunks], pa.string())
-            table = table.set_column(place, column.name, texts)
-    pyarrow.csv.write_csv(table, path)
+            table = table.set_column(place, table.column_names[place], texts)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 def _is_empty_csv(path: str) -> bool:
@@ -78,10 +105,16 @@ def _last(column: pa.ChunkedArray) -> int:
     return int(column.cast(pa.timestamp("us")).cast(pa.int64())[len(column) - 1].as_py())
 
 
-def _encode_json_lines(table: pa.Table, path: str) -> None:
-    with open(path, "wb") as opened:
+class _JsonLines:
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115
+
+    def write(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=65_536):
-            opened.write(json_lines(batch))
+            self._file.write(json_lines(batch))
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _is_empty_json_lines(path: str) -> bool:
@@ -167,7 +200,7 @@ def _escaped(text: pa.Array) -> pa.Array:
 
 
 ENCODERS = {
-    "parquet": Encoder(".parquet", _encode_parquet, _is_empty_parquet, _last_time_parquet),
-    "csv": Encoder(".csv", _encode_csv, _is_empty_csv, _last_time_csv),
-    "jsonl": Encoder(".jsonl", _encode_json_lines, _is_empty_json_lines, _last_time_json_lines),
+    "parquet": Encoder(".parquet", _Parquet, _is_empty_parquet, _last_time_parquet),
+    "csv": Encoder(".csv", _Csv, _is_empty_csv, _last_time_csv),
+    "jsonl": Encoder(".jsonl", _JsonLines, _is_empty_json_lines, _last_time_json_lines),
 }

@@ -28,7 +28,7 @@ from eddyline.connectors.results.output import FileSink, last_epoch
 from eddyline.tuning import OutputTuning
 
 
-def _encoder(suffix: str) -> Encoder:
+def encoder_of(suffix: str) -> Encoder:
     return next(encoder for encoder in ENCODERS.values() if encoder.suffix == suffix)
 
 
@@ -243,14 +243,14 @@ class Outbox:
         # The job no longer has this sink: its rows go to the folder that the sink had.
         place = (piece.key, piece.folder)
         if place not in others:
-            others[place] = FileSink(piece.folder, _encoder(piece.suffix), tuning=self.tuning)
+            others[place] = FileSink(piece.folder, encoder_of(piece.suffix), tuning=self.tuning)
             others[place].open(piece.table.schema)
         others[place].write(piece.epoch, piece.table)
 
     def _last_file(self, key: str, folder: str, suffix: str) -> int:
         """The epoch of the newest file of a sink, in its folder now and in the one that it had when the rows came."""
         now = self._sinks[key].folder if key in self._sinks else folder
-        return max(last_epoch(folder, _encoder(suffix)), last_epoch(now, _encoder(suffix)))
+        return max(last_epoch(folder, encoder_of(suffix)), last_epoch(now, encoder_of(suffix)))
 
     def _wait(self) -> None:
         for key, sink in list(self._writing.items()):

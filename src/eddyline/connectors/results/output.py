@@ -3,7 +3,8 @@
 Answer   `FileSink` collects results and writes them as `<newest epoch, 12 digits>-<part, 4 digits>.<suffix>`. A thread
          writes each file under a hidden name first. The order of the names is the order of the results; a query without
          results leaves one file with its schema and no rows. An epoch with more results than a file may have becomes
-         several files: the thread writes them while the epoch runs, and renames them together at its end.
+         several files: the thread writes them while the epoch runs, and renames them together at its end. Files that
+         shards have written for an epoch (`adopt`) get their names in the same way.
 State    Results since the last file. A sink without an outbox closes a file at every checkpoint, so that later files can
          be removed by name. A sink with an outbox gathers: the checkpoint keeps the rows that are in no file.
 Limits   A process that dies loses no file that has its name. There is no fsync: a power cut may lose the files of the
@@ -12,11 +13,12 @@ Limits   A process that dies loses no file that has its name. There is no fsync:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from types import MappingProxyType
@@ -26,12 +28,15 @@ import pyarrow as pa
 
 from eddyline.connectors.formats.encoders import Encoder
 from eddyline.connectors.results.journal import Piece
+from eddyline.connectors.results.landing import FileTarget, named_places, names_of, remove_landings
 from eddyline.errors import UserError
+from eddyline.state.whole_file import make_folder, sync_folder
 from eddyline.tuning import OutputTuning
 
 if TYPE_CHECKING:
     from eddyline.connectors.results.outbox import Outbox
 
+_HIDDEN = ".tmp"
 _NAME = re.compile(r"(\d{12})-(\d{4,})\.[a-z]+$")
 NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
 
@@ -106,6 +111,8 @@ class FileSink:
         self._failed: BaseException | None = None
         #: The file without rows that an earlier run has left.
         self._placeholder: str | None = None
+        #: Result files that `truncate_after` leaves: they were adopted before, and will be again.
+        self._spared: Collection[str] = ()
 
     def gather(self, outbox: Outbox, key: str) -> None:
         """From now on the outbox decides when a file is closed. Called before `open`."""
@@ -116,7 +123,7 @@ class FileSink:
         if self._schema is None:
             _make_folder(self.folder)
             for name in os.listdir(self.folder):
-                if name.startswith(".") and name.endswith(".tmp"):
+                if name.startswith(".") and name.endswith(_HIDDEN):
                     os.remove(os.path.join(self.folder, name))
             files = self._files()
             if files:
@@ -156,6 +163,43 @@ class FileSink:
             self._outbox.waits(self)
         return held.bytes
 
+    @property
+    def target(self) -> FileTarget:
+        """Where shards put files of this sink, and their form."""
+        return FileTarget(os.path.abspath(self.folder), self._encoder.suffix)
+
+    def spare(self, epoch: int, landed: Sequence[str]) -> None:
+        """Before `truncate_after`: an epoch comes again whose files may have got their names already."""
+        named = zip(landed, self._names(epoch, len(landed)), strict=True)
+        self._spared = {path for hidden, path in named if not os.path.exists(hidden)}
+
+    def adopt(self, epoch: int, landed: Sequence[str]) -> None:
+        """Take all results of an epoch as files that have landed: they get their names together when it ends. Nothing
+        else is written for the epoch."""
+        assert self._schema is not None, "open comes before adopt"
+        remove_landings(self.folder, epoch)
+        self.close_up_to(epoch - 1)
+        for hidden, path in zip(landed, self._names(epoch, len(landed)), strict=True):
+            renames = names_of(hidden, path)
+            if not renames and not os.path.exists(path):
+                raise UserError(
+                    f"results of batch {epoch} are missing in {self.folder}",
+                    detail=f"{hidden} is not there",
+                    hint="the driver and all workers must see this folder under the same path",
+                )
+            self._unnamed += renames
+        self._epoch, self._part = epoch, len(landed) - 1
+        self._newest = self._split = epoch
+        if self._outbox is not None and self._unnamed:
+            self._outbox.waits(self)
+
+    def _names(self, epoch: int, files: int) -> list[str]:
+        """The names of the first files of an epoch."""
+        return [self._named(epoch, part) for part in range(files)]
+
+    def _named(self, epoch: int, part: int) -> str:
+        return FileTarget(self.folder, self._encoder.suffix).named(epoch, part)
+
     def flush(self, epoch: int) -> None:
         """Write all results as a file; for a sink that gathers, the outbox does this."""
         if self._outbox is None:
@@ -170,11 +214,14 @@ class FileSink:
         self._forget(self._tables)
         self.check_writes(wait=True)
         for hidden, _ in self._unnamed:
-            os.remove(hidden)
+            if hidden.endswith(_HIDDEN):
+                os.remove(hidden)
         self._unnamed, self._split = [], None
         for number, _, path in self._files():
-            if number > epoch:
+            if number > epoch and path not in self._spared:
                 os.remove(path)
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(named_places(path))
         left = self._files()
         self._epoch, self._part = left[-1][:2] if left else (-1, -1)
 
@@ -183,9 +230,10 @@ class FileSink:
             return
         self._write_all()
         if not self._files():
-            path = os.path.join(self.folder, f"{0:012d}-{0:04d}{self._encoder.suffix}")
+            path = self._named(0, 0)
             _write_whole(self._encoder, self._schema.empty_table(), path)
         self._schema = None
+        remove_landings(self.folder)
         if self._outbox is not None:
             self._outbox.left(self)
 
@@ -250,7 +298,7 @@ class FileSink:
         epoch = closing[-1].epoch
         self._part = self._part + 1 if epoch == self._epoch else 0
         self._epoch = epoch
-        path = os.path.join(self.folder, f"{epoch:012d}-{self._part:04d}{self._encoder.suffix}")
+        path = self._named(epoch, self._part)
         schema, encoder = self._schema, self._encoder
         hidden = _hidden(path)
         self._unnamed.append((hidden, path))
@@ -274,8 +322,13 @@ class FileSink:
         paths = [path for _, path in unnamed]
 
         def work() -> None:
-            for hidden, path in unnamed:
+            # The first file of an epoch comes last: who finds it finds them all.
+            for hidden, path in reversed(unnamed):
+                make_folder(os.path.dirname(path), private=False)
                 os.replace(hidden, path)
+            if not all(hidden.endswith(_HIDDEN) for hidden, _ in unnamed):
+                # The landing, which is synced, goes with the next batch.
+                sync_folder(self.folder)
             if placeholder is not None and placeholder not in paths and os.path.exists(placeholder):
                 os.remove(placeholder)
 
@@ -377,4 +430,4 @@ def _write_whole(encoder: Encoder, table: pa.Table, path: str) -> None:
 
 def _hidden(path: str) -> str:
     folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.tmp")
+    return os.path.join(folder, f".{name}{_HIDDEN}")

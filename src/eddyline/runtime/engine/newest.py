@@ -91,10 +91,14 @@ def ordering_columns(table: pa.Table) -> list[str]:
     return [name for name in table.column_names if name == PLACE or name.startswith(_SEQUENCE)]
 
 
-def merged(pieces: Sequence[pa.Table], time: str = "_ts") -> pa.Table:
-    """The pieces of one query and epoch as one table in the total order of newest rows; each is in order already."""
+def merged(pieces: Sequence[pa.Table], time: str = "_ts", placed: bool = False) -> pa.Table:
+    """The pieces of one query and epoch as one table in the total order of newest rows; each is in order already.
+
+    Args:
+        placed: The columns that order results stay.
+    """
     if len(pieces) == 1:
-        return _plain(pieces[0])
+        return pieces[0] if placed else _plain(pieces[0])
     # A piece without a row of a stream that has a sequence lacks the column.
     whole = pa.concat_tables(pieces, promote_options="default")
     times = whole.column(time).combine_chunks().view(pa.int64()).to_numpy()
@@ -115,7 +119,7 @@ def merged(pieces: Sequence[pa.Table], time: str = "_ts") -> pa.Table:
             order[among] = order[among][
                 _tie_order(whole.take(pa.array(order[among])), times[among], places[among], sequences)
             ]
-    return _plain(whole).take(pa.array(order))
+    return (whole if placed else _plain(whole)).take(pa.array(order))
 
 
 def _tie_order(rows: pa.Table, times: Ints, places: Ints, sequences: Sequence[str]) -> Ints:

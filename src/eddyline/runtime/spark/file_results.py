@@ -1,15 +1,16 @@
 """The results of one query of a job on Spark, read from the files that were delivered.
 
 Answer   `FileResults` is the `Handle` of a query of a session with `spark=…`: its results as they come, and as a
-         DataFrame.
+         DataFrame. Files of several shards are merged by their places, which lie in a hidden folder beside them.
 State    The file that was taken last.
-Limits   Where a session keeps no files, results only go to sinks and callbacks.
+Limits   Where a session keeps no files, results only go to sinks and callbacks. A DataFrame has no order.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,15 +18,22 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from eddyline.connectors.results.landing import named_places
 from eddyline.connectors.results.output import result_files
 from eddyline.model.query import BoundQuery
 from eddyline.model.template import BoundRequests
 from eddyline.runtime.engine.epoch import punctuations_of
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
+from eddyline.runtime.sharded.output.landed import landed_run
+from eddyline.runtime.sharded.output.merging import merged_in_pieces
 
 if TYPE_CHECKING:
     from eddyline.runtime.spark.runner import SparkRunner
+
+
+#: Batch, part, path.
+ResultFile = tuple[int, int, str]
 
 
 class FileResults:
@@ -71,27 +79,24 @@ class FileResults:
         return pipeline.add_query(self._query).schema
 
     def take_punctuations(self) -> list[pa.Table]:
-        found, self._taken_punctuations = _after(
-            self._folder(punctuations_of(self._query.name)), self._taken_punctuations
-        )
-        return found
+        files = _after(self._folder(punctuations_of(self._query.name)), self._taken_punctuations)
+        self._taken_punctuations = _last(files, self._taken_punctuations)
+        return [*_read(files)]
 
     def take(self) -> list[pa.Table]:
-        found, self._taken = _after(self._folder(), self._taken)
-        return found
+        files = self._new()
+        self._taken = _last(files, self._taken)
+        return [*_read(files)]
 
     def peek(self) -> Iterator[pa.Table]:
-        return (table for path in self._new() if (table := parquet.read_table(path)).num_rows)
+        return _read(self._new())
 
     @property
     def waiting(self) -> int:
-        return sum(parquet.read_metadata(path).num_rows for path in self._new())
+        return sum(parquet.read_metadata(path).num_rows for _, _, path in self._new())
 
-    def _new(self) -> list[str]:
-        """The files after the one that was taken last."""
-        if not self._runner.keeps_files:
-            return []
-        return [path for batch, part, path in result_files(self._folder()) if (batch, part) > self._taken]
+    def _new(self) -> list[ResultFile]:
+        return _after(self._folder(), self._taken) if self._runner.keeps_files else []
 
     def to_dataframe(self, streaming: bool) -> DataFrame:
         self._runner.prepare_out()
@@ -109,8 +114,23 @@ class FileResults:
         return os.path.join(self._runner.results, name or self._query.name)
 
 
-def _after(folder: str, taken: tuple[int, int]) -> tuple[list[pa.Table], tuple[int, int]]:
-    """The tables of the files after one, and the newest of them."""
-    files = [(batch, part, path) for batch, part, path in result_files(folder) if (batch, part) > taken]
-    found = [parquet.read_table(path) for _, _, path in files]
-    return [table for table in found if table.num_rows], files[-1][:2] if files else taken
+def _after(folder: str, taken: tuple[int, int]) -> list[ResultFile]:
+    """The files after one. Those of a batch appear together, the first one last."""
+    new = [file for file in result_files(folder) if file[:2] > taken]
+    begun = {batch for batch, part, _ in new if part == 0} | {taken[0]}
+    return [file for file in new if file[0] in begun]
+
+
+def _last(files: list[ResultFile], taken: tuple[int, int]) -> tuple[int, int]:
+    return files[-1][:2] if files else taken
+
+
+def _read(files: list[ResultFile]) -> Iterator[pa.Table]:
+    """The rows of files in their order."""
+    for _, of_batch in groupby(files, lambda file: file[0]):
+        paths = [path for _, _, path in of_batch]
+        if len(paths) > 1:
+            # Each is in order. Those of shards have places, those of the driver follow each other.
+            yield from merged_in_pieces([landed_run(path, named_places(path)) for path in paths])
+        elif len(table := parquet.read_table(paths[0])):
+            yield table

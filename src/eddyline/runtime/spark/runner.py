@@ -40,6 +40,7 @@ from eddyline.model.template import BoundRequests, BoundTemplate, Request
 from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.plan.shards.decided import finished_line
+from eddyline.plan.shards.result_order import order_line
 from eddyline.runtime.control.control_fold import is_first
 from eddyline.runtime.driving.query_sinks import DEAD_LETTER
 from eddyline.runtime.figures.publication import Publication
@@ -335,7 +336,13 @@ class SparkRunner:
         sources = {reference.source for part in (*query.makers, query) for reference in part.references}
         files = [stream for stream in self.job.catalog.streams.values() if "path" in stream.options]
         reading = [reading_line(stream, self.job.settings) for stream in files if stream.name in sources]
-        found = (plan, routing.explain(), finished_line(query, routing, times), *reading)
+        found = (
+            plan,
+            routing.explain(),
+            finished_line(query, routing, times),
+            order_line(query, routing, auto=True),
+            *reading,
+        )
         return "\n".join(line for line in found if line)
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:

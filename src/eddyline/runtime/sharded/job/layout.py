@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
+from eddyline.connectors.results.landing import FileTarget
 from eddyline.errors import CheckpointProblem
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
@@ -48,6 +49,8 @@ class JobLayout:
     initial: frozenset[str] | None = None
     #: How many steps there are, one after the other.
     steps: int = 1
+    #: Query -> where its shards put large results; the first target is parquet. The others' go through the driver.
+    files: Mapping[str, tuple[FileTarget, ...]] = field(default_factory=dict)
 
     @property
     def shards(self) -> int:

@@ -145,6 +145,7 @@ class ShardedRoster:
 
     def _pack(self) -> None:
         """From the next batch on the layout holds as it is now. The one before may still be read by tasks."""
+        self.layout = replace(self.layout, files=self.delivery.files(self.layout.queries))
         before, self.packed = self.packed, PackedLayout.of(self.layout)
         self.first.keep(before, self.packed)
 

@@ -1,9 +1,11 @@
 """Parcels of a batch to results: one order, once per batch.
 
-Answer   `BatchDelivery` merges the shards' pieces of each query in the total order of newest rows, and parts of groups
-         to whole ones. The query's sinks get them under the batch id. A batch that runs again after a failure leaves
-         one copy. Before its first batch a run removes what the sinks have of that batch and later ones. Rows of
-         committed batches that are in no file wait in the outbox again.
+Answer   `BatchDelivery` merges the shards' results of each query in the total order of newest rows, in pieces, and parts
+         of groups to whole ones. The query's sinks get them under the batch id. Files that shards have written are
+         adopted by their sinks; where there are some, the rest of the batch becomes one more such file, and sinks of
+         other kinds get the rows read back. A batch that runs again after a failure leaves one copy. Before its first
+         batch a run removes what the sinks have of that batch and later ones, without the files that it adopts anew.
+         Rows of committed batches that are in no file wait in the outbox again.
 State    The open sinks and the outbox, whose journal every batch writes before it is committed. Staged files are
          removed when their batch is committed. Gathered rows become files once their batch is committed: at the next
          batch, by the ticker where none comes, or when the run ends. So a file that has been seen stays as it is.
@@ -16,31 +18,53 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
-from eddyline.connectors.results.outbox import Outbox
+from eddyline.connectors.results.landing import FileTarget, landed_places, named_places, remove_landings
+from eddyline.connectors.results.outbox import Outbox, encoder_of
+from eddyline.connectors.results.output import FileSink
 from eddyline.connectors.results.sinks import open_sink
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import WALL, Clock
+from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.operators.expressions.evaluate import Issues
+from eddyline.plan.shards.result_order import is_by_shard
 from eddyline.runtime.driving.query_sinks import QuerySinks
 from eddyline.runtime.engine.epoch import results_of
-from eddyline.runtime.engine.newest import merged
 from eddyline.runtime.engine.unit import Merging
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, note_pending, read_pending
-from eddyline.runtime.sharded.output.parcels import Parcel, opened, remove_staged
+from eddyline.runtime.sharded.output.landed import Landed, landed_run
+from eddyline.runtime.sharded.output.merging import merged_in_pieces
+from eddyline.runtime.sharded.output.parcels import Parcel, opened, opened_run, remove_staged
 from eddyline.settings import Settings
 from eddyline.state.sealed import kept_in
 
 #: Checkpoint -> the newest delivery of this process.
 _LATEST: WeakValueDictionary[str, BatchDelivery] = WeakValueDictionary()
+#: The form of the files from which rows are read back.
+_READ_BACK = ".parquet"
+
+#: By their target the files of a query and batch, in the order of shards.
+Files = Mapping[FileTarget, Sequence[str]]
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """A sink that takes whole files."""
+
+    @property
+    def target(self) -> FileTarget:
+        """Where shards put them, and their form."""
+
+    def adopt(self, epoch: int, landed: Sequence[str]) -> None:
+        """Take all results of an epoch as files."""
 
 
 @dataclass
@@ -74,7 +98,19 @@ class BatchDelivery(QuerySinks):
         opened_sink: Callable[[DeclaredSink], Sink] = lambda sink: open_sink(sink.options, sink.name),
         settings: Settings | None = None,
         clock: Clock = WALL,
+        by_shard: bool = False,
     ):
+        """
+        Args:
+            streams: Those of the job.
+            staging: The folder where shards put what is too large to travel.
+            out: Folder for results and dead letters.
+            on_batch: Called with every batch.
+            opened_sink: Makes declared sinks.
+            settings: Of the job.
+            clock: Gives the age of gathered rows.
+            by_shard: What `output_order = 'auto'` means: large results become a file per shard.
+        """
         self._clock = clock
         settings = settings or Settings()
         #: The checkpoint: staged results lie in a folder of a folder of it.
@@ -84,10 +120,15 @@ class BatchDelivery(QuerySinks):
         )
         super().__init__(out, outbox, opened_sink)
         self.streams = streams
+        self._by_shard = by_shard
         #: Streams that queries make; their rows can be late for a query after a bounded run.
         self.derived: dict[str, Stream] = {}
         self.staging = staging
+        #: For what no sink has as parquet.
+        self._staged = FileTarget(os.path.dirname(staging), _READ_BACK)
         self.on_batch = on_batch
+        #: Whether shards can write below a folder.
+        self.is_shared: Callable[[str], bool] = lambda folder: True
         #: Queries whose shards send parts of groups, and what merges them.
         self.merging: dict[str, Merging] = {}
         #: Called with the dead rows of a batch, by stream.
@@ -124,21 +165,35 @@ class BatchDelivery(QuerySinks):
         finally:
             self._thread = None
 
+    def files(self, queries: Iterable[BoundQuery]) -> dict[str, tuple[FileTarget, ...]]:
+        """Where shards put large results of these queries, for those that deliver by shard."""
+        found = {}
+        for query in queries:
+            if is_by_shard(query, self._by_shard) and query.name not in self.merging:
+                targets = [sink.target for sink in self.sinks.get(query.name, ()) if isinstance(sink, Adopting)]
+                if targets and all(target.suffix != _READ_BACK for target in targets):
+                    targets.append(self._staged)
+                # Rows are read back from the first one.
+                targets.sort(key=lambda target: target.suffix != _READ_BACK)
+                if targets and all(self.is_shared(target.folder) for target in targets):
+                    found[query.name] = tuple(dict.fromkeys(targets))
+        return found
+
     def _deliver(self, parcels: Iterable[Parcel], batch: int) -> None:
-        pieces: dict[tuple[str, str], list[tuple[int, pa.Table]]] = {}
+        pieces: dict[tuple[str, str], list[Parcel]] = {}
         delivered = Delivered(batch, results={name: 0 for name in self.schemas if name == results_of(name)})
-        for parcel in parcels:
+        for parcel in sorted(parcels, key=lambda parcel: parcel.shard):
             if parcel.kind == "note":
                 delivered.notes[parcel.shard] = json.loads(parcel.blob or b"")
             else:
-                pieces.setdefault((parcel.kind, parcel.name), []).append(
-                    (parcel.shard, opened(parcel.path, parcel.blob))
-                )
+                pieces.setdefault((parcel.kind, parcel.name), []).append(parcel)
+        # Read once, for all sinks that take it.
+        landed = {name: _by_target(found) for (kind, name), found in pieces.items() if kind == "file"}
         try:
-            self._begin(batch - 1)
+            self._begin(batch - 1, landed)
             if self.failed is not None:
                 raise self.failed
-            self._write(batch, pieces, delivered)
+            self._write(batch, pieces, landed, delivered)
             self.outbox.end_epoch(batch, self._clock.now(), closable=batch - 1)
             self.outbox.flush(batch, closable=batch - 1)
             self.flush_sinks(batch)
@@ -152,38 +207,86 @@ class BatchDelivery(QuerySinks):
         pieces.clear()
         # Those of this batch may be asked for again until it is committed.
         remove_staged(self.staging, batch)
+        remove_landings(self._staged.folder, batch)
 
     def _write(
-        self, batch: int, pieces: Mapping[tuple[str, str], list[tuple[int, pa.Table]]], delivered: Delivered
+        self,
+        batch: int,
+        pieces: Mapping[tuple[str, str], list[Parcel]],
+        landed: Mapping[str, Files],
+        delivered: Delivered,
     ) -> None:
-        for (kind, name), found in pieces.items():
-            if kind == "result":
-                tables = [table for _, table in sorted(found, key=lambda piece: piece[0])]
-                whole = whole_results(tables, self.merging.get(name), delivered.issues)
-                if name == results_of(name):
-                    delivered.results[name] = whole.num_rows
-                # Of groups in parts, HAVING may leave none.
-                for sink in self.sinks.get(name, ()) if whole.num_rows else ():
-                    sink.write(batch, whole)
+        for name, files in landed.items():
+            found = pieces["file", name], pieces.get(("result", name), [])
+            delivered.results[name] = sum(parcel.rows for parcels in found for parcel in parcels)
+            self._adopt(batch, name, files, found[1])
+        for (kind, name), parcels in pieces.items():
+            if kind == "result" and name not in landed:
+                for table in self._results(name, parcels, delivered.issues):
+                    if name == results_of(name):
+                        delivered.results[name] = delivered.results.get(name, 0) + len(table)
+                    for sink in self.sinks.get(name, ()):
+                        sink.write(batch, table)
             elif kind == "answer":
-                delivered.answers[name] = [table for _, table in found]
-            else:
-                delivered.dead[name] = sum(table.num_rows for _, table in found)
-                if self.on_dead is not None:
-                    self.on_dead({name: [table for _, table in found]})
-                for _, table in sorted(found, key=lambda piece: piece[0]):
-                    self.write_dead(batch, self.streams.get(name) or self.derived[name], table)
+                delivered.answers[name] = [opened(parcel.path, parcel.blob) for parcel in parcels]
+            elif kind == "dead":
+                self._write_dead(batch, name, parcels, delivered)
         self.end_marked()
+
+    def _results(self, name: str, parcels: Iterable[Parcel], issues: Issues) -> Iterator[pa.Table]:
+        """The results of a query and batch in their order, in pieces; of groups in parts, HAVING may leave none."""
+        merging = self.merging.get(name)
+        if merging is None:
+            yield from merged_in_pieces([opened_run(parcel.path, parcel.blob) for parcel in parcels])
+        elif len(whole := merging([opened(parcel.path, parcel.blob) for parcel in parcels], issues)):
+            yield whole
+
+    def _adopt(self, batch: int, name: str, files: Files, rest: Sequence[Parcel]) -> None:
+        """Results of which some shards have written files, and others have sent rows."""
+        runs = [landed_run(*_now(path, batch, part)) for part, path in enumerate(next(iter(files.values())))]
+        if rest:
+            small = Landed([*files], batch, "rest")
+            for piece in merged_in_pieces([opened_run(parcel.path, parcel.blob) for parcel in rest], placed=True):
+                small.write(piece)
+            small.close()
+            files = {target: [*paths, path] for (target, paths), path in zip(files.items(), small.paths, strict=True)}
+            runs.append(landed_run(small.paths[0], landed_places(small.paths[0])))
+        by_rows: list[Sink] = []
+        left = {target for target in files if target != self._staged}
+        for sink in self.sinks.get(name, ()):
+            if isinstance(sink, Adopting) and sink.target in files:
+                sink.adopt(batch, files[sink.target])
+                left.discard(sink.target)
+            else:
+                by_rows.append(sink)
+        for target in left:
+            # The job no longer has this sink.
+            gone = FileSink(target.folder, encoder_of(target.suffix))
+            gone.open(self.schemas.get(name, pa.schema([])))
+            gone.adopt(batch, files[target])
+            gone.close()
+        for table in merged_in_pieces(runs) if by_rows else ():
+            for sink in by_rows:
+                sink.write(batch, table)
+
+    def _write_dead(self, batch: int, name: str, parcels: Sequence[Parcel], delivered: Delivered) -> None:
+        delivered.dead[name] = sum(parcel.rows for parcel in parcels)
+        tables = [opened(parcel.path, parcel.blob) for parcel in parcels]
+        if self.on_dead is not None:
+            self.on_dead({name: tables})
+        for table in tables:
+            self.write_dead(batch, self.streams.get(name) or self.derived[name], table)
 
     def close(self) -> None:
         """The run has ended: everything becomes files."""
         with self._lock:
             self.let_go()
             committed = committed_batch(self._checkpoint)
-            self._begin(committed)
+            self._begin(committed, {})
             self.outbox.close_up_to(committed)
             self.close_sinks()
             remove_staged(self.staging, committed + 1)
+            remove_landings(self._staged.folder, committed + 1)
             # The segments stay until the next batch: should the commit be lost, its batch runs again and finds what is
             # older than it.
             with kept_in(self._checkpoint):
@@ -211,13 +314,29 @@ class BatchDelivery(QuerySinks):
 
     # -- one copy of each result
 
-    def _begin(self, committed: int) -> None:
-        """Before the first batch: what an earlier run wrote for batches that were not committed is made again."""
+    def _begin(self, committed: int, landed: Mapping[str, Files]) -> None:
+        """Before the first batch: what an earlier run wrote for batches that were not committed is made again; files
+        that have landed for the next one may have their names by now."""
         if not self._began:
             self._began = True
+            for name, files in landed.items():
+                for sink in self.sinks.get(name, ()):
+                    if isinstance(sink, FileSink):
+                        sink.spare(committed + 1, files.get(sink.target, ()))
             self.resume_after(committed, read_pending(self._checkpoint, committed))
 
 
-def whole_results(pieces: Sequence[pa.Table], merging: Merging | None, issues: Issues) -> pa.Table:
-    """The results of a query and batch from what its shards sent."""
-    return merged(pieces) if merging is None else merging(pieces, issues)
+def _by_target(parcels: Iterable[Parcel]) -> Files:
+    found: dict[FileTarget, list[str]] = {}
+    for parcel in parcels:
+        if parcel.path is not None:
+            found.setdefault(FileTarget.of(parcel.path), []).append(parcel.path)
+    return found
+
+
+def _now(landed: str, batch: int, part: int) -> tuple[str, str]:
+    """Where a file that has landed is now, and its places: an earlier attempt may have given it its name."""
+    if os.path.exists(landed):
+        return landed, landed_places(landed)
+    path = FileTarget.of(landed).named(batch, part)
+    return path, named_places(path)

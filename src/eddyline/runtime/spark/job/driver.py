@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,7 @@ from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.sources import PacketSource
 from eddyline.runtime.spark.job.batches import SparkBatches
 from eddyline.runtime.spark.job.failure import is_lost, readable
-from eddyline.runtime.spark.job.guest import job_settings
+from eddyline.runtime.spark.job.guest import is_shared, job_settings
 from eddyline.runtime.spark.job.running_changes import RunningChanges
 from eddyline.runtime.spark.job.stages import StageTimes
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
@@ -105,7 +106,9 @@ class SparkDriver:
             self._opened_sink,
             layout.settings,
             self.clock,
+            by_shard=True,
         )
+        self.delivery.is_shared = partial(is_shared, spark)
         self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
         self.ticker = Ticker()
         self.changes = RunningChanges(self)

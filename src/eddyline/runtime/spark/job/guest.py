@@ -17,13 +17,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem
 from eddyline.runtime.spark.job.failure import readable
 from eddyline.runtime.spark.job.session import prepare_session
+from eddyline.state.whole_file import make_folder
 
 #: The first Spark whose data sources in Python can end a bounded run.
 _LOWEST_SPARK = (4, 1)
@@ -110,6 +113,21 @@ def _other_python(detail: str) -> SettingProblem:
         detail=detail,
         hint="set PYSPARK_PYTHON to an interpreter with eddyline before the session is made, or ship one with --archives",
     )
+
+
+@cache
+def is_shared(spark: SparkSession, folder: str) -> bool:
+    """Whether the workers see a folder of the driver under the same path."""
+    context = spark.sparkContext
+    if context.master.startswith("local["):
+        return True
+    folder = os.path.join(folder, f".{uuid4().hex}")
+    make_folder(folder)
+    try:
+        tasks = context.defaultParallelism
+        return all(sees for _, _, sees in context.parallelize(range(tasks), tasks).map(_Probe(folder)).collect())
+    finally:
+        os.rmdir(folder)
 
 
 def _version() -> str:

@@ -2,7 +2,8 @@
 
 Answer   `open_spark_sink` makes the sink of a CREATE SINK statement on Spark: files, memory and console as everywhere,
          the rest through Spark's writers, one write per batch.
-State    The results of the batch at hand.
+State    The results of the batch at hand: the files of its shards, or rows. Rows beyond a bound go to a file, too, and
+         Spark's tasks read these files: this process holds none of their rows.
 Limits   Delta writes a batch once: its log knows the batch id. Kafka and other formats may get a batch twice after a
          crash; `check_sink` says so before the start. Rows of Kafka are JSON texts in `value`, as a jsonl sink writes
          them.
@@ -12,18 +13,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.formats.encoders import json_rows
+from eddyline.connectors.results.landing import FileTarget
 from eddyline.connectors.results.sinks import SINK_FORMATS, SPARK_FORMATS, open_sink, sink_format
 from eddyline.errors import SourceProblem
 from eddyline.language.catalog import DeclaredSink
+from eddyline.runtime.sharded.output.landed import Landed
 from eddyline.runtime.spark.job.guest import data_source_is_there
 
+#: Rows of a batch that are held before they go to a file.
+_HELD_BYTES = 32 << 20
 #: What brings a format to Spark.
 _PACKAGES = {
     "delta": "io.delta:delta-spark_2.13:<the version for Spark {version}>",
@@ -73,26 +81,65 @@ class TableSink:
         self._format = sink_format(options)
         self._options = dict(options)
         self._checkpoint = checkpoint
+        #: Rows of the batch at hand, and its files.
         self._tables: list[pa.Table] = []
+        self._landed: list[str] = []
+        self._spill: Landed | None = None
+
+    @property
+    def target(self) -> FileTarget:
+        """Where shards put files of results that Spark is to write."""
+        return FileTarget(os.path.join(self._checkpoint, "eddyline"), ".parquet")
+
+    def adopt(self, epoch: int, landed: Sequence[str]) -> None:
+        """Take all results of a batch as parquet files."""
+        self._landed = [*landed]
 
     def open(self, schema: pa.Schema) -> None:
         """Formats take their columns from what is written."""
 
     def write(self, epoch: int, table: pa.Table) -> None:
-        if table.num_rows:
-            self._tables.append(table)
+        if not table.num_rows:
+            return
+        self._tables.append(table)
+        if self._spill is not None or sum(one.nbytes for one in self._tables) > _HELD_BYTES:
+            if self._spill is None:
+                self._spill = Landed([self.target], epoch, "rows")
+            # A sink FOR ALL may have got further columns since the first of these came.
+            for one in self._tables:
+                self._spill.write(one)
+            self._tables = []
 
     def flush(self, epoch: int) -> None:
-        tables, self._tables = self._tables, []
-        if tables:
+        tables, landed, spill = self._tables, self._landed, self._spill
+        self._tables, self._landed, self._spill = [], [], None
+        if spill is not None:
+            spill.close()
+            landed = [*landed, *spill.paths]
+        if landed:
+            self._written(self._frame(landed), epoch)
+        elif tables:
             whole = pa.concat_tables(tables, promote_options="default")
             frame = self._spark.createDataFrame(
-                _messages(whole, self._options.get("key")) if self._format == "kafka" else _in_utc(whole)
+                _messages(whole, self._key) if self._format == "kafka" else _in_utc(whole)
             )
             self._written(frame, epoch)
 
+    def _frame(self, landed: Sequence[str]) -> DataFrame:
+        """The rows of some files, as the format takes them."""
+        schema = parquet.read_schema(landed[0])
+        paths = [f"file://{path}" for path in landed]
+        if self._format != "kafka":
+            return self._spark.read.schema(from_arrow_schema(schema, prefer_timestamp_ntz=False)).parquet(*paths)
+        columns = from_arrow_schema(_messages(schema.empty_table(), self._key).schema)
+        return self._spark.read.parquet(*paths).mapInArrow(partial(_all_messages, self._key), columns)
+
+    @property
+    def _key(self) -> str | None:
+        return self._options.get("key")
+
     def truncate_after(self, epoch: int) -> None:
-        self._tables = []
+        self._tables, self._landed, self._spill = [], [], None
 
     def close(self) -> None:
         return None
@@ -125,6 +172,11 @@ def _in_utc(table: pa.Table) -> pa.Table:
     """Times as instants: Spark's TIMESTAMP, not its TIMESTAMP_NTZ."""
     zoned = [pa.field(f.name, pa.timestamp("us", "UTC")) if pa.types.is_timestamp(f.type) else f for f in table.schema]
     return table.cast(pa.schema(zoned))
+
+
+def _all_messages(key: str | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from _messages(pa.Table.from_batches([batch]), key).to_batches()
 
 
 def _messages(table: pa.Table, key: str | None) -> pa.Table:
