@@ -20,7 +20,7 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.expressions.own_functions import register
 from eddyline.plan.shards.shares import route_all
 from eddyline.runtime.sharded.batch import BatchDocument
-from eddyline.runtime.sharded.conducting import Batches, InProcess
+from eddyline.runtime.sharded.conducting import Batches
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
@@ -35,6 +35,7 @@ from eddyline.runtime.sharded.storage.heads import Head
 from tests.memory import folder_of_a_case
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
+from tests.spark.conducted import conductor
 
 
 def run_sharded(case: Case, shards: int = 3, seed: int = 0) -> Outcome:
@@ -73,7 +74,9 @@ def in_pieces(table: pa.Table, random: Random) -> Iterator[pa.Table]:
 def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
     layout = case_layout(case, shards, directory)
     packed, packer = PackedLayout.of(layout), Packer(layout)
-    conductor = InProcess(Phases(packed, most_engines=shards), lambda: random.random() < 0.4)
+    functions = bind_script(";\n".join(case.statements(directory))).catalog.functions.values()
+    phases = Phases(packed, most_engines=shards)
+    conducting = conductor(phases, lambda: random.random() < 0.4, functions)
     batches, model = Batches(directory, layout.shards), model_pipeline(layout)
     results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
     dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
@@ -106,7 +109,7 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
             return BatchDocument(number, packed.digest, control=tuple(control), before=before), None  # noqa: B023
 
         tables: dict[str, list[pa.Table]] = {}
-        for parcel in batches.parcels(number, str(number), planned, lambda batch: conductor.run(batch, packets)):  # noqa: B023
+        for parcel in batches.parcels(number, str(number), planned, lambda batch: conducting.run(batch, packets)):  # noqa: B023
             if parcel.kind == "result":
                 tables.setdefault(parcel.name, []).append(opened(parcel.path, parcel.blob))
             elif parcel.kind == "dead":

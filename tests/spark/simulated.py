@@ -26,7 +26,7 @@ from eddyline.plan.tree.migration import Migration
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.sharded.batch import BatchDocument
-from eddyline.runtime.sharded.conducting import Batches, InProcess
+from eddyline.runtime.sharded.conducting import Batches
 from eddyline.runtime.sharded.ingest.control import next_control, read_control, write_control
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.job import roster
@@ -47,6 +47,7 @@ from tests.oracle.intake import Values
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 from tests.property.test_migration import random_orders, random_tree
+from tests.spark.conducted import conductor
 
 
 class Crash(Exception):
@@ -76,6 +77,7 @@ class Driver:
             settings=layout.settings,
             by_shard=True,
         )
+        self.functions = tuple(job.catalog.functions.values())
         self.delivery.kept_dead = {}
         self.roster = roster.ShardedRoster(layout, job.catalog, self.delivery, lambda name, _: [sink_of(name)])
         self.roster.begin()
@@ -241,7 +243,9 @@ class Simulated:
                         packets += packer.pack(name, part, bad, place + (at > 0), False, at)
             self.random.shuffle(packets)
             phases = Phases(self.driver.roster.first, most_engines=layout.width)
-            found = InProcess(phases, lambda: self.random.random() < self.forgetful).run(batch, packets)
+            forgets = lambda: self.random.random() < self.forgetful
+            functions = self.driver.functions
+            found = conductor(phases, forgets, functions).run(batch, packets)
             if dies:
                 raise Crash
             return found
