@@ -14,6 +14,7 @@ from eddyline.operators.expressions.evaluate import Issues
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.conducting import Batches, InProcess
 from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.needed import latest_bounds
 from eddyline.runtime.sharded.ingest.ranges import Cutter
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.output.delivery import whole_results
@@ -55,8 +56,9 @@ def written(folder: Path, kind: str, random: Random) -> None:
         path.write_bytes(ending.join([*lines, *[""] * random.randrange(3)]).encode())
 
 
-def conducted(of: JobLayout, documents: list[BatchDocument]) -> tuple[list[dict], list[str]]:
-    """Results in order and dead letters of the streams, from batches run one after the other."""
+def conducted(of: JobLayout, documents: list[BatchDocument], needed: bool = True) -> tuple[list[dict], list[str]]:
+    """Results in order and dead letters of the streams, from batches run one after the other; unless `needed`, tasks do
+    not know which rows may be late."""
     phases = Phases(PackedLayout.of(of), most_engines=of.width)
     conductor, batches = InProcess(phases), Batches(of.checkpoint, of.shards)
     model, results, letters = model_pipeline(of), [], []
@@ -66,7 +68,9 @@ def conducted(of: JobLayout, documents: list[BatchDocument]) -> tuple[list[dict]
         def planned(head: Head | None) -> tuple[BatchDocument, None]:
             lines = {} if head is None else head.notes[0]["lines"]
             before = {} if head is None else head.before
-            held.append(replace(document, number=number, before=before, lines=lines))  # noqa: B023
+            notes = [{}] if head is None or not needed else head.notes.values()
+            found = replace(document, number=number, before=before, lines=lines, late_below=latest_bounds(notes))  # noqa: B023
+            held.append(found if needed else replace(found, control=(*found.control, {})))  # noqa: B023
             return held[0], None  # noqa: B023
 
         tables = []

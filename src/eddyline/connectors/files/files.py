@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk, Position, Source
 from eddyline.connectors.files.ahead import read_ahead
@@ -97,13 +98,51 @@ def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
 
 
 def read_chunks(
-    stream: Stream, file: DataFile, marks: FileMarks = UNMARKED, part: FilePart | None = None
+    stream: Stream,
+    file: DataFile,
+    marks: FileMarks = UNMARKED,
+    part: FilePart | None = None,
+    columns: frozenset[str] | None = None,
+    whole_below: int | None = None,
 ) -> Iterator[Chunk]:
     """One file of a stream, or a part of it, a stretch at a time: for drivers that keep order and positions
-    themselves."""
-    first = 0 if part is None else part.first
-    for block in _reader(stream.options, f"stream {stream.name}")(file, stream.schema, first, None, marks, part):
-        yield _conformed(block, file, stream, None, marks)
+    themselves.
+
+    Args:
+        stream: what is read, whose options say how.
+        file: one of its files.
+        marks: of what is being parsed.
+        part: of the file; None: all of it.
+        columns: those needed, as `wanted_columns` gives them; None: all.
+        whole_below: a stretch with a row below this event time is read with all columns.
+    """
+    reader = _reader(stream.options, f"stream {stream.name}")
+    for block in reader(file, stream.schema, 0 if part is None else part.first, columns, marks, part):
+        chunk = _conformed(block, file, stream, columns, marks)
+        if columns is not None and whole_below is not None and chunk.rows.num_rows:
+            oldest = pc.min(chunk.rows.column(stream.time)).cast(pa.int64()).as_py()
+            if oldest < whole_below:
+                yield from _in_full(reader, stream, file, block, marks, part)
+                continue
+        if chunk.bad is not None and block.projected:
+            bad = [again.bad for again in _in_full(reader, stream, file, block, marks, part) if again.bad is not None]
+            chunk = replace(chunk, bad=pa.concat_tables(bad))
+        yield chunk
+
+
+def _in_full(
+    reader: FileReader, stream: Stream, file: DataFile, block: RecordBlock, marks: FileMarks, part: FilePart | None
+) -> Iterator[Chunk]:
+    """The records of a block, read again with all their columns."""
+    left = block.count
+    # Lines are counted once.
+    part = None if part is None else replace(part)
+    for found in reader(file, stream.schema, block.first, None, marks, part):
+        again = found.part(0, min(left, found.count))
+        left -= again.count
+        yield _conformed(again, file, stream, None, marks)
+        if left == 0:
+            return
 
 
 def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning, marks: FileMarks = UNMARKED) -> bool:
@@ -345,26 +384,14 @@ class FileSource:
         chunk = _conformed(part, file, self.stream, self._columns, self._marks_of(file))
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
-            chunk = replace(chunk, bad=self._bad_in_full(file, part))
+            again = _in_full(self._reader, self.stream, file, part, self._marks_of(file), None)
+            chunk = replace(chunk, bad=pa.concat_tables([found.bad for found in again if found.bad is not None]))
         if block.last and self._rest is None:
             self._finish()
         return chunk
 
     def _marks_of(self, file: DataFile) -> FileMarks:
         return UNMARKED if self.marks is None else self.marks.of(file.path)
-
-    def _bad_in_full(self, file: DataFile, part: RecordBlock) -> pa.Table:
-        left, found = part.count, []
-        marks = self._marks_of(file)
-        for block in self._reader(file, self.stream.schema, part.first, None, marks):
-            again = block.part(0, min(left, block.count))
-            left -= again.count
-            bad = _conformed(again, file, self.stream, None, marks).bad
-            if bad is not None:
-                found.append(bad)
-            if left == 0:
-                break
-        return pa.concat_tables(found)
 
 
 def _is_young(file: DataFile, tuning: InputTuning) -> bool:

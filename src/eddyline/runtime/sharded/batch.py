@@ -57,6 +57,8 @@ class BatchDocument:
     ended: tuple[str, ...] = ()
     #: Stream -> lines of its first file here that earlier batches have read.
     lines: Mapping[str, int] = field(default_factory=dict)
+    #: Stream -> the event time from which on no row of the batch is late for any query; None: none is late.
+    late_below: Mapping[str, int | None] = field(default_factory=dict)
     #: The wall clock when it was planned, in microseconds; 0: no row is too far ahead of it.
     at: int = 0
     #: Shard -> the object with the header of its state before the batch; none before the first one.

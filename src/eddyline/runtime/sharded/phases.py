@@ -28,6 +28,7 @@ from eddyline.connectors.future_rows import limit_at, within
 from eddyline.connectors.guarded.parsing_marks import shared_marks
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
+from eddyline.runtime.sharded.ingest.needed import NeededColumns
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.ingest.packet import PACKETS_PER_PIECE, PIECE_ROWS, Packet
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, parsing_folder
@@ -71,8 +72,12 @@ class Phases:
             rows = pa.concat_tables(waiting) if waiting else stream.schema.arrow.empty_table()
             return packer.pack(stream.name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
 
-        for chunk in (within(chunk, stream, limit) for chunk in read_chunks(stream, file, marks, part)):
-            if size and size + chunk.rows.num_rows > PIECE_ROWS:
+        columns = needed_of(self.packed.named(batch.layout)).of(stream, batch)
+        found = read_chunks(stream, file, marks, part, columns, batch.late_below.get(stream.name))
+        for chunk in (within(chunk, stream, limit) for chunk in found):
+            # Where a row is late, all columns have been read.
+            is_other = bool(waiting) and waiting[0].num_columns != chunk.rows.num_columns
+            if size and (is_other or size + chunk.rows.num_rows > PIECE_ROWS):
                 yield from packed(False)
                 place, first_row, size = place + 1, first_row + size, 0
                 waiting, bad = [], []
@@ -116,6 +121,7 @@ class Phases:
             "waiting": outcome.waiting,
             "rows_in": assembled.rows_in,
             "lines": assembled.lines,
+            "late_below": engine.late_below(),
             "bad": {name: arrival.bad.num_rows for name, arrival in arrivals if arrival.bad is not None},
             "closing": assembled.epoch.closing,
             "changed": {**changed, "gone": [*changed.get("gone", ()), *outcome.gone]},
@@ -131,6 +137,12 @@ class Phases:
         yield note(shard, facts)
         for (stream, maker), rows in outcome.handed.items():
             yield from packer_of(self.packed.named(batch.layout)).hand_on(stream, maker, shard, rows)
+
+
+@lru_cache(maxsize=2)
+def needed_of(packed: PackedLayout) -> NeededColumns:
+    """The columns that the queries of a layout need."""
+    return NeededColumns(packed.open())
 
 
 @lru_cache(maxsize=2)

@@ -126,7 +126,7 @@ def _arrival(layout: JobLayout, name: str, pieces: list[Packet], bound: int | No
     before, told = 0, BEFORE_ALL
     for piece in pieces:
         if piece.blob is not None:
-            table = from_blob(piece.blob)
+            table = _with_all_columns(from_blob(piece.blob), stream)
             if NUMBER_COLUMN in table.column_names:
                 numbers.append(table.column(NUMBER_COLUMN).to_numpy() + np.int64(before))
                 table = table.drop_columns(NUMBER_COLUMN)
@@ -158,6 +158,19 @@ def _arrival(layout: JobLayout, name: str, pieces: list[Packet], bound: int | No
         census=(np.concatenate(census) if census else np.empty(0, np.int64)) if counted else None,
         records=tuple(records),
     )
+
+
+def _with_all_columns(table: pa.Table, stream: Stream) -> pa.Table:
+    """Rows with the columns that no query needs, which were not read: they are null."""
+    if table.column_names[: len(stream.schema.names)] == list(stream.schema.names):
+        return table
+    there = {*table.column_names}
+    declared = [
+        (c.name, table.column(c.name) if c.name in there else pa.nulls(table.num_rows, c.type.arrow))
+        for c in stream.schema.columns
+    ]
+    others = [(name, table.column(name)) for name in table.column_names if stream.schema.find(name) is None]
+    return pa.table(dict([*declared, *others]))
 
 
 def _timely_origins(records: Records, name: str, told: int) -> Records:

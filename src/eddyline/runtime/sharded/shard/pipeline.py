@@ -75,6 +75,9 @@ class ShardEngine(Protocol):
     def bounds(self) -> dict[str, int | None]:
         """stream -> the event time below which a row of the next epoch is late."""
 
+    def late_below(self) -> dict[str, int | None]:
+        """stream -> the event time from which on no row of the next epoch is late, for any query."""
+
     def control(self, layout: JobLayout, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Carry out the control records of a batch under the layout that holds in it; what came of them, as JSON
         values."""
@@ -342,6 +345,13 @@ class ShardPipeline:
             # left out.
             lowest = min(passed) if passed and len(passed) == len(fronts) else None
             found[name] = max((b for b in (intake.horizon, lowest) if b is not None), default=None)
+        return found
+
+    def late_below(self) -> dict[str, int | None]:
+        found = {}
+        for name, intake in self.pipeline.intakes.items():
+            fronts = [timeline.frontier for streams, timeline in self.pipeline.timelines.items() if name in streams]
+            found[name] = max((bound for bound in (intake.horizon, *fronts) if bound is not None), default=None)
         return found
 
     def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:

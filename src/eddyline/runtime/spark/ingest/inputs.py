@@ -19,6 +19,7 @@ from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.backlog import places_of, taken_between
 from eddyline.runtime.sharded.ingest.control import read_control
 from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.needed import latest_bounds
 from eddyline.runtime.sharded.ingest.ranges import Cutter
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.storage.heads import Head
@@ -76,5 +77,6 @@ class Inputs:
         control += [{"closing": True}] if end["runs"] > start["runs"] else []
         before = {} if head is None else head.before
         at = end.get("at", 0)
-        lines = {} if head is None or not head.parcels else head.notes[0].get("lines", {})
-        return BatchDocument(number, packed.digest, tuple(pieces), tuple(control), tuple(ended), lines, at, before)
+        notes = {} if head is None else head.notes
+        known = (notes[0].get("lines", {}) if notes else {}, latest_bounds(notes.values()))
+        return BatchDocument(number, packed.digest, tuple(pieces), tuple(control), tuple(ended), *known, at, before)
