@@ -205,6 +205,15 @@ def read_header(path: str) -> tuple[str, list[int], int] | None:
     return None
 
 
+def is_utf8(text: pa.Buffer) -> bool:
+    ends = pa.py_buffer(np.array([0, text.size], np.int64))
+    try:
+        pa.Array.from_buffers(pa.large_string(), 1, [None, ends, text]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def _next_line(stream: pa.NativeFile, begin: int, portion_bytes: int) -> int:
     """Where the first line begins that does not begin before a byte; the stream is there afterwards."""
     at = begin - 1

@@ -31,7 +31,7 @@ from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, bad_schema, conform, find_column
 from eddyline.connectors.formats.csv_types import Typed, converting
 from eddyline.connectors.formats.json_values import DEEPEST, OPENING, decode, documents, json_text
-from eddyline.connectors.formats.lines import Lines, read_header, read_lines
+from eddyline.connectors.formats.lines import Lines, is_utf8, read_header, read_lines
 from eddyline.connectors.formats.nested import json_face
 from eddyline.connectors.formats.parquet import PLAIN, first_line
 from eddyline.connectors.formats.python_values import column_of
@@ -298,7 +298,7 @@ def _csv_parser(
         text = lines.buffer(low, high)
         # Arrow decodes a refused row before it calls the handler, and prints the error where that fails: without a
         # handler it raises.
-        valid = lines.plain or _is_utf8(text)
+        valid = lines.plain or is_utf8(text)
         reading = pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=max(text.size + 1, 1024))
         parsing = pyarrow.csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=multiline, invalid_row_handler=refuse if valid else None
@@ -307,7 +307,7 @@ def _csv_parser(
 
     def careful(lines: Lines, low: int, high: int) -> Parsed:
         refused: list[tuple[int, str]] = []
-        if high - low == 1 and not lines.plain and not _is_utf8(lines.buffer(low, high)):
+        if high - low == 1 and not lines.plain and not is_utf8(lines.buffer(low, high)):
             # Replacing invalid bytes by U+FFFD does not change the number of values.
             rows(Lines(lines.text(low).encode() + b"\n", None, 1), 0, 1, refused, as_text)
             if refused:
@@ -325,15 +325,6 @@ def _csv_parser(
         return careful(lines, low, high)
 
     return Parser(parse, careful, 1, partial(_csv_parser, names, schema, columns, delimiter, multiline))
-
-
-def _is_utf8(text: pa.Buffer) -> bool:
-    ends = pa.py_buffer(np.array([0, text.size], np.int64))
-    try:
-        pa.Array.from_buffers(pa.large_string(), 1, [None, ends, text]).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _json_parser(schema: Schema) -> Parser:
@@ -374,7 +365,7 @@ def _json_parser(schema: Schema) -> Parser:
         text = lines.buffer(low, high)
         if lines.has_many(OPENING, DEEPEST, low, high):
             raise ValueError("a line may be nested too deep")
-        if not (lines.plain or _is_utf8(text)):  # the parser does not look
+        if not (lines.plain or is_utf8(text)):  # the parser does not look
             raise ValueError("a line is not UTF-8 text")
         return Parsed(read(text), [])
 
