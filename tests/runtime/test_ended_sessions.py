@@ -214,3 +214,7 @@ def test_requests_are_answered_after_the_end() -> None:
         session.push("a", [row(1), row(2)])
         session.run(final=True)
         assert session.request("k, n FROM t").to_pylist()[0]["n"] == 2
+        with pytest.raises(UserError, match="lies ahead") as problem:
+            session.request("k, n FROM t", as_of="2024-01-01 00:05:00")
+        # Nothing that runs later makes it certain.
+        assert "leave AS OF out" in str(problem.value)

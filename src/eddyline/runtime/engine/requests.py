@@ -169,7 +169,9 @@ def _instant(unit: TemplateUnit, request: Request, now: int) -> int:
             detail=f"template {unit.template.name} has been read up to {_text(now)}"
             if now != LONG_AGO
             else "no row has been read yet",
-            hint="ask again later, or in a session that runs in the background: there the request waits",
+            hint="the streams have ended: leave AS OF out to ask for their end"
+            if unit.kind.pipeline.over
+            else "ask again later, or in a session that runs in the background: there the request waits",
         )
     oldest = unit.oldest(request.window)
     if oldest is not None and request.as_of < oldest:
