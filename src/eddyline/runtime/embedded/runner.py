@@ -387,8 +387,7 @@ class EmbeddedRunner:
     # -- inside
 
     def _answer_statements(self) -> None:
-        """Answer the REQUEST statements of the job as the run ends; each run writes the answers anew."""
-        # What only requests need is loaded with the first of them.
+        """Answer the REQUEST statements of the job as the run ends (each run writes them anew); loaded with the first."""
         from eddyline.runtime.embedded.requests import answer_statements
 
         self.answered = answer_statements(self.driver.pipeline, self.job.requests, self._out)
