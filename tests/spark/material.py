@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,11 @@ from eddyline.model.expressions.expression import Call, ColumnRef, Expression
 from eddyline.model.query import BoundQuery, OutputColumn, Reference
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.model.window import Range, Window
+from eddyline.operators.expressions.evaluate import Issues
 from eddyline.plan.shards.shares import route_all
+from eddyline.runtime.engine.unit import Merging
 from eddyline.runtime.sharded.job.layout import JobLayout
+from eddyline.runtime.sharded.output.merging import merged_in_pieces
 from eddyline.settings import Settings
 
 SCHEMA = Schema((Column("k", BIGINT), Column("v", BIGINT), Column("ts", TIMESTAMP)))
@@ -60,6 +64,13 @@ def query(name: str, references: str, *where: Expression, window: Window | None 
     outputs = tuple(OutputColumn(f"{alias}_v", ColumnRef(alias, "v", BIGINT)) for _, alias in pairs)
     found = tuple(Reference(alias, source, window or Range(10_000_000)) for source, alias in pairs)
     return BoundQuery(name, found, where, outputs, text=f"{name}: {references} {[str(w) for w in where]}")
+
+
+def merged_rows(tables: Sequence[pa.Table], merging: Merging | None) -> list[dict[str, Any]]:
+    """The results of a query in one batch, of which shards have given these parts."""
+    if merging is None:
+        return [row for table in merged_in_pieces([iter([table]) for table in tables]) for row in table.to_pylist()]
+    return merging(list(tables), Issues()).to_pylist()
 
 
 def layout(

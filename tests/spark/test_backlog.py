@@ -13,13 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.operators.expressions.evaluate import Issues
 from eddyline.runtime.sharded.batch import BatchDocument
 from eddyline.runtime.sharded.conducting import Batches, InProcess
 from eddyline.runtime.sharded.ingest.backlog import Backlog, TakenUpTo
 from eddyline.runtime.sharded.ingest.file_log import FileLog
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
-from eddyline.runtime.sharded.output.delivery import whole_results
 from eddyline.runtime.sharded.output.parcels import opened
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.engines import forget
@@ -30,7 +28,7 @@ from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock
 from eddyline.tuning import InputTuning, Tuning
 from tests.seeds import first_seed
-from tests.spark.material import equality, layout, query, rows, stream
+from tests.spark.material import equality, layout, merged_rows, query, rows, stream
 from tests.spark.test_ranges import written
 
 
@@ -73,7 +71,7 @@ class Run:
                 found = opened(parcel.path, parcel.blob)
                 self.letters += [tuple(map(str, row.values())) for row in found.to_pylist()]
         for name, used in tables.items():
-            self.results += whole_results(used, model.queries[name].merging, Issues()).to_pylist()
+            self.results += merged_rows(used, model.queries[name].merging)
 
 
 def job(folder: Path, checkpoint: str, kind: str, settings: Settings, names: str = "ab") -> JobLayout:

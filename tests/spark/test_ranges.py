@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.operators.expressions.evaluate import Issues
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.conducting import Batches, InProcess
 from eddyline.runtime.sharded.ingest.file_log import FileLog
 from eddyline.runtime.sharded.ingest.needed import latest_bounds
 from eddyline.runtime.sharded.ingest.ranges import Cutter
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
-from eddyline.runtime.sharded.output.delivery import whole_results
 from eddyline.runtime.sharded.output.parcels import opened
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.engines import forget
@@ -25,7 +23,7 @@ from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.tuning import InputTuning
 from tests.seeds import cases, first_seed
-from tests.spark.material import equality, layout, query, rows, stream
+from tests.spark.material import equality, layout, merged_rows, query, rows, stream
 
 #: Which files are there, by format.
 ENDINGS = {"csv": ".csv", "jsonl": ".jsonl", "parquet": ".parquet"}
@@ -80,7 +78,7 @@ def conducted(of: JobLayout, documents: list[BatchDocument], needed: bool = True
             elif parcel.kind == "dead":
                 found = opened(parcel.path, parcel.blob)
                 letters += [tuple(map(str, row.values())) for row in found.to_pylist()]
-        results += whole_results(tables, model.queries["q"].merging, Issues()).to_pylist() if tables else []
+        results += merged_rows(tables, model.queries["q"].merging) if tables else []
     forget(of.checkpoint)
     return results, sorted(letters)
 
