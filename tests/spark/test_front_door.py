@@ -67,7 +67,7 @@ def test_a_session_from_start_to_end(spark, data: Path) -> None:
                 "attribute {a.v, b.v}  share 2" in plan
                 and "expected rows per shard" in plan
                 and "replication 1" in plan
-                and "files of a are read in ranges of row groups; a batch takes what about 2 s need" in plan
+                and "files of b are read in ranges of row groups; a batch takes what about 2 s need" in plan
             )
             session.run()
             assert same.take().column("av").to_pylist() == list(range(1000)) and same.table().num_rows == 0
