@@ -78,7 +78,8 @@ def restarted(session: Session, blocks: Blocks) -> None:
     restore(new, header, blocks.load)
     roster = session.driver.roster
     session.driver.pipeline = roster.pipeline = new
-    roster._own = partial(roster._own.func, new)
+    own = roster._own
+    roster._own = partial(own.func, own.args[0], new, *own.args[2:])
 
 
 def run_restarted(case: Case) -> Outcome:

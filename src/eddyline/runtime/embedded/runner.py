@@ -106,7 +106,10 @@ class EmbeddedRunner:
     def driver(self) -> EmbeddedDriver:
         if self._driver is None:
             needed = needed_places(self.job.streams, self.job.tables, self._folder)
+            # A job that is refused here leaves nothing to stop.
+            stopped, self._stopped = self._stopped, True
             self._driver = opened(self._checkpoint, self._out, self._overwrite, needed, self._built)
+            self._stopped = stopped
             if self._asked:
                 self._driver.stop()
         return self._driver
