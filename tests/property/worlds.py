@@ -16,7 +16,7 @@ import traceback
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eddyline.language import bind_script
 from eddyline.model.query import BoundQuery
@@ -24,7 +24,7 @@ from tests.oracle.intake import Values
 from tests.property import compare
 from tests.property.outer import OuterSpec, TreeSpec, expected_outer, expected_tree
 from tests.property.shrink import shrink
-from tests.property.specs import Case, QuerySpec
+from tests.property.specs import QuerySpec
 from tests.property.world_flow import random_world
 from tests.property.world_model import World, smaller
 from tests.property.world_runs import Outcome, lives, sharded, straight
@@ -172,7 +172,7 @@ def _against_oracle(world: World, base: Outcome) -> list[str]:
         return []
     case = world.case(world.cuts(0))
     plain = [spec for spec in case.queries if isinstance(spec, QuerySpec)]
-    alone = Case(case.streams, tuple(plain), case.arrivals)
+    alone = replace(case, queries=tuple(plain))
     outcome = compare.Outcome(base.results)
     found = [
         line
@@ -181,7 +181,7 @@ def _against_oracle(world: World, base: Outcome) -> list[str]:
     ]
     for spec in case.queries:
         if isinstance(spec, OuterSpec | TreeSpec):
-            one = Case(case.streams, (spec,), case.arrivals)  # type: ignore[arg-type]
+            one = replace(case, queries=(spec,))  # type: ignore[arg-type]
             right = (expected_outer if isinstance(spec, OuterSpec) else expected_tree)(one)
             names = [name for name, _ in spec.join.outputs]
             lines = _differing(
