@@ -149,11 +149,7 @@ def _differing(right: Counter[object], given: Counter[object]) -> list[str]:
 def _against_heartbeats(world: World, bound: dict[str, BoundQuery], base: Outcome) -> list[str]:
     """The end of the streams gives what heartbeats far ahead give, where neither *now* nor the number of rows decides."""
     beaten = straight(world, beat=True)
-    compared = {
-        name: query
-        for name, query in bound.items()
-        if not any(m.emit.kind != "close" and m.is_aggregate for m in (*query.makers, query))
-    }
+    compared = {name: query for name, query in bound.items() if not any(m.is_changelog for m in (*query.makers, query))}
     compared = {n: q for n, q in compared.items() if not (world.promised or _counts_rows(world, q))}
     found = []
     for name, query in compared.items():

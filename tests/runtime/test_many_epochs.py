@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 from statistics import median
 
 import pytest
 
-from eddyline import Session
-from tests.runtime.test_growth import files_below, resident
+from tests.runtime.test_growth import Life, cost_against, files_below, resident
 
 EPOCHS = int(os.environ.get("EDDYLINE_EPOCHS", "10000"))
 #: Epochs of the young session before it is measured, and turns of 100 epochs each.
@@ -60,28 +58,19 @@ def rows(number: int) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]
     return first, second, [(number, number % 7, ts)] if number % 10 == 0 else []
 
 
-class Life:
-    """A session that takes one epoch after the other."""
-
+class Many(Life):
     def __init__(self, folder: Path) -> None:
-        self.folder, self.epochs = folder, 0
-        self.session = Session(checkpoint=str(folder / "state"), out=str(folder / "out"), keep_results=False)
-        self.session.execute(JOB)
+        super().__init__(folder, JOB)
 
-    def step(self) -> float:
-        """One epoch; returns its CPU seconds."""
-        began = time.thread_time()
+    def push(self) -> None:
         for name, given in zip(("a", "b", "asks"), rows(self.epochs), strict=True):
             self.session.push(name, given)
-        self.session.step()
-        self.epochs += 1
-        return time.thread_time() - began
 
     def held(self) -> dict[str, float]:
-        header = self.folder / "state" / "checkpoint.json"
+        header = self.state / "checkpoint.json"
         return {
             "memory": resident(),
-            "files": files_below(self.folder / "state"),
+            "files": files_below(self.state),
             "header": header.stat().st_size if header.exists() else 0,
             "handles": len(os.listdir("/proc/self/fd")),
             "threads": threading.active_count(),
@@ -93,7 +82,7 @@ class Life:
 def test_nothing_grows_with_every_feature_on(tmp_path: Path) -> None:
     """What an old session holds is compared with what it held; what its epochs cost, with those of a young session in
     turns: a machine whose load changes within the run slows both."""
-    old, tenth = Life(tmp_path / "old"), EPOCHS // 10
+    old, tenth = Many(tmp_path / "old"), EPOCHS // 10
     seconds: list[float] = []
     seen: list[dict[str, float]] = []
     for number in range(EPOCHS):
@@ -107,15 +96,12 @@ def test_nothing_grows_with_every_feature_on(tmp_path: Path) -> None:
     for name in seen[0]:
         last, second = (median(one[name] for one in some) for some in (seen[-part:], seen[part : 2 * part]))
         assert last <= (1.05 if name == "memory" else 1.2) * second, (name, second, last)
-    young = Life(tmp_path / "young")
+    young = Many(tmp_path / "young")
     for _ in range(YOUNG):
         young.step()
-    ratios = []
-    for _ in range(TURNS):
-        mine, other = (median(life.step() for _ in range(100)) for life in (old, young))
-        ratios.append(mine / other)
-    print(f"an epoch of the old session against one of the young: {median(ratios):.3f}", flush=True)
-    assert median(ratios) <= 1.1, ratios
+    cost = cost_against(old, young, TURNS)
+    print(f"an epoch of the old session against one of the young: {cost:.3f}", flush=True)
+    assert cost <= 1.1
     for life in (old, young):
         assert not sum(life.session.stats().get("dead_letters", {}).values())
         life.session.stop()
