@@ -43,15 +43,19 @@ def page(note: str) -> str:
 
 
 def members(found: type) -> Iterator[tuple[str, Any]]:
-    """The public attributes and methods of a class, in the order of the source."""
-    for name, member in vars(found).items():
-        is_public = name in SPECIAL or not name.startswith("_")
-        if is_public and (isinstance(member, property) or inspect.isfunction(member)):
-            yield name, member
+    """The public attributes and methods of a class, in the order of the source, then those of its bases that have no
+    section of their own."""
+    for part in found.__mro__:
+        if part is not found and (part.__name__ in CLASSES or not part.__module__.startswith("eddyline")):
+            continue
+        for name, member in vars(part).items():
+            is_public = name in SPECIAL or not name.startswith("_")
+            if is_public and (isinstance(member, property) or inspect.isfunction(member)):
+                yield name, member
 
 
 def _class(name: str, found: type) -> Iterator[str]:
-    bases = ", ".join(base.__name__ for base in found.__bases__ if base is not object)
+    bases = ", ".join(base.__name__ for base in found.__bases__ if base.__name__ in CLASSES)
     if bases:
         yield f"A kind of `{bases}`.\n"
     if name == "Settings":

@@ -16,23 +16,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink, Source
-from eddyline.connectors.formats.conform import bad_schema
-from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.sinks import CallbackSink, NumberedSink
 from eddyline.errors import Position, Unsupported
 from eddyline.language import Job, parse_body
 from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.runtime.control.statements import Statements
-from eddyline.runtime.engine.records.heralds import herald
-from eddyline.runtime.engine.records.punctuating import advance, promise
 from eddyline.runtime.figures.memory import keep_freed_memory
 from eddyline.runtime.front.given_schema import declared
 from eddyline.runtime.front.own_functions import hand_over
 from eddyline.runtime.front.query import Query
-from eddyline.runtime.front.runner import Observer, Runner
+from eddyline.runtime.front.runner import Runner
+from eddyline.runtime.front.session_rows import SessionRows
+from eddyline.runtime.front.session_view import SessionView
 from eddyline.runtime.front.workflows import workflow_rules
-from eddyline.runtime.reporting.notebook import session_html
 from eddyline.settings import Settings, Value
 
 if TYPE_CHECKING:
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
 
-class Session:
+class Session(SessionRows, SessionView):
     """A continuous-query session, in this process or on Spark.
 
     >>> with Session() as session:
@@ -310,66 +307,7 @@ class Session:
         """The sink `name` that CREATE SINK made; one of format 'memory' has its rows as `session.sink(name).table()`."""
         return self._runner.sink(name)
 
-    # -- rows in
-
-    def push(self, stream: str, rows: Rows) -> int:
-        """Queue rows of a stream; they are processed by the next `step`, `run` or `results`.
-
-        Args:
-            stream: The stream, whose rows are pushed.
-            rows: A frame of pandas or polars, a relation of DuckDB, a table, batch or reader of Arrow, anything else
-                with `__arrow_c_stream__`; a mapping from names to columns; an iterable of tuples, mappings or dataclass
-                objects; or one such row. Names match in any order and case; a missing column is null, an unknown one is
-                refused.
-
-        Returns:
-            How many rows there were. Those whose values do not fit become dead letters when they are processed.
-        """
-        return self._runner.push(self.job.catalog.stream(stream), rows)
-
-    def punctuate(
-        self, stream: str, what: str | pa.Table | Mapping[str, object], at: str | datetime | None = None
-    ) -> None:
-        """Promise that no further row of a stream matches: a condition as text, or constants by column, one promise per
-        line of a table.
-
-        Args:
-            stream: The stream of which no such row comes any more.
-            what: For example "item_id = 180 AND price < 5", or a table with a column item_id.
-            at: Rows of this instant may still come; without it rows that were pushed before may.
-        """
-        promise(self._runner, self.job.catalog.stream(stream), what, at)
-
-    def advance(self, stream: str | None = None, *, to: str | datetime) -> None:
-        """A heartbeat: no further row of a stream (None: of any) has this time or an earlier one. Windows that end up to
-        there are complete, as `punctuate(stream, "ts <= …")` makes them.
-
-        Args:
-            stream: The stream; without it all of them.
-            to: The instant, such as "2024-01-01 12:00:00".
-        """
-        every = [found for found in self.job.streams if not found.is_derived]
-        advance(self._runner, every if stream is None else [self.job.catalog.stream(stream)], to)
-
-    def herald(
-        self,
-        stream: str,
-        condition: str,
-        *,
-        rows: int | None = None,
-        span: str | None = None,
-        at: str | datetime | None = None,
-    ) -> None:
-        """Say what the next rows of a stream are like; rows that are not become dead letters.
-
-        Args:
-            stream: The stream whose rows come.
-            condition: For example "store >= 200 AND store < 400".
-            rows: The number of rows that are like that; or
-            span: rows of so long, such as "10 minutes".
-            at: After the rows of this instant; without it after the rows that were pushed before.
-        """
-        herald(self._runner, self.job.catalog.stream(stream), condition, rows, span, at)
+    # -- running
 
     def step(self) -> None:
         """Run one epoch over what is there now."""
@@ -440,24 +378,9 @@ class Session:
     # -- looking in
 
     @property
-    def analyzed(self) -> list[str]:
-        """Queries under EXPLAIN ANALYZE: their `analysis` is worth reading after the run."""
-        return self._statements.analyzed
-
-    @property
-    def warnings(self) -> list[str]:
-        """What is worth knowing about the queries: references whose store grows for ever."""
-        return self._statements.warnings
-
-    @property
     def pipeline(self) -> Pipeline:
         """The engine of an embedded session, for a look inside."""
         return self.driver.pipeline
-
-    @property
-    def queries(self) -> Mapping[str, Query]:
-        """The registered queries, by name."""
-        return {name: Query(self.job, self._runner, name, handle) for name, handle in self._runner.handles.items()}
 
     @property
     def driver(self) -> EmbeddedDriver:
@@ -469,27 +392,6 @@ class Session:
                 "the pipelines of a session on Spark live in its workers", hint="stats() and explain() say what they do"
             )
         return self._runner.driver
-
-    def _repr_html_(self) -> str:
-        streams = {stream.name: [f"{c.name} {c.type}" for c in stream.schema.columns] for stream in self.job.streams}
-        queries = {query.name: " ".join(query.text.split()) for query in self.job.queries}
-        return session_html(streams, queries, self.stats() if self._runner.begun else None)
-
-    def observe(self, observer: Observer) -> None:
-        """Call the function `observer` after every epoch, after those of earlier calls; for progress displays."""
-        self._runner.observers.append(observer)
-
-    def explain(self, name: str) -> str:
-        """How the query `name` is, or would be, answered, as text."""
-        return self._runner.explain(self.job.catalog.query(name))
-
-    def analysis(self, name: str) -> str:
-        """How the query `name` was answered so far: its plan and what each operator did."""
-        return self._runner.analysis(self.job.catalog.query(name).name)
-
-    def stats(self) -> dict[str, Any]:
-        """The figures of the run so far, as `--stats` writes them."""
-        return self._runner.stats()
 
     def dashboard(
         self, port: int = 0, *, host: str = "127.0.0.1", token_file: str | None = None, readonly: bool = False
@@ -514,11 +416,6 @@ class Session:
         served.start()
         self._served.append(served)
         return served.address
-
-    def dead_letters(self, stream: str) -> pa.Table:
-        """Late and bad rows of `stream` so far: declared columns as text, and `_reason`."""
-        found = self.job.catalog.stream(stream)
-        return pa.concat_tables([bad_schema(found.schema).empty_table(), *self._runner.dead_letters(found)])
 
 
 __all__ = ["Query", "Session"]
