@@ -84,7 +84,7 @@ class EmbeddedDriver:
         self.delivery = delivery
         self.settings = job.settings
         self.clock = clock
-        self.pipeline.handout.measure(Responses(self.clock))
+        pipeline.handout.measure(Responses(clock))
         self.checkpoint = checkpoint
         self._splitting = Splitting(self.streams.values())
         #: Records that the next epoch takes.
@@ -377,8 +377,7 @@ class EmbeddedDriver:
         return any(came) or bool(self._announced)
 
     def stop(self, ending: Ending | None = None) -> None:
-        """Finish the epoch at hand and leave a checkpoint, after what the ending asks for; before a run: end it as soon as
-        it begins."""
+        """Finish the epoch at hand and leave a checkpoint, after what the ending asks for; also of a run to come."""
         self._ending = ending
         self._stopping = True
 
@@ -444,9 +443,8 @@ class EmbeddedDriver:
         self.delivery.flush(self.epoch, last)
         if self.checkpoint is not None:
             positions = {name: reader.position() for name, reader in self.readers.items()}
-            self.checkpoint.save(
-                self.epoch, positions, self.pipeline, self.roster.marks(), self.delivery.outbox.names(self.epoch)
-            )
+            outbox = self.delivery.outbox
+            self.checkpoint.save(self.epoch, positions, self.pipeline, self.roster.marks(), outbox.names(self.epoch))
             remove_other_logs(self._logs, {position["source"].get("log") for position in positions.values()})
-            self.delivery.outbox.committed(self.epoch)
+            outbox.committed(self.epoch)
         self._saved = self.clock.now()

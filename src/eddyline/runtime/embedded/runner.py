@@ -440,12 +440,10 @@ class EmbeddedRunner:
         if self._folder is None:
             self._folder, self._lock = temporary_folder(self)
             if self._driver is not None:
-                self._driver.between_epochs(partial(self._be_controlled, self._driver, self._folder))
+                control = ControlFolder(self._folder)
+                self._driver.between_epochs(partial(self._driver.roster.be_controlled, control))
+                self._driver.between_epochs(partial(self._watch, self._driver))
         return self._folder
-
-    def _be_controlled(self, driver: EmbeddedDriver, folder: str) -> None:
-        driver.roster.be_controlled(ControlFolder(folder))
-        self._watch(driver)
 
     def _raise_failure(self) -> None:
         if self._driver is not None:

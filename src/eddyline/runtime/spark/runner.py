@@ -37,10 +37,8 @@ from eddyline.model.query import BoundQuery
 from eddyline.model.records.records import Records
 from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, BoundTemplate, Request
-from eddyline.plan.prepare import explanation, shape
+from eddyline.plan.prepare import shape
 from eddyline.plan.shape import Part
-from eddyline.plan.shards.decided import finished_line
-from eddyline.plan.shards.result_order import order_line
 from eddyline.runtime.control.control_fold import is_first
 from eddyline.runtime.driving.query_sinks import DEAD_LETTER
 from eddyline.runtime.figures.publication import Publication
@@ -49,7 +47,6 @@ from eddyline.runtime.front.own_functions import codes
 from eddyline.runtime.front.runner import Handle, Observer
 from eddyline.runtime.recovery.checkpoint_identity import Claim, claim
 from eddyline.runtime.reporting.reporter import Reporter
-from eddyline.runtime.sharded.ingest.ranges import reading_line
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.sharded.job.ledger import FORMAT, Ledger, LedgerEntry, same_text
 from eddyline.runtime.sharded.job.progress import StreamProgress
@@ -59,7 +56,8 @@ from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.spark.file_results import FileResults
 from eddyline.runtime.spark.ingest.frames import frame_schema
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import job_report, make_layout, planned_routing
+from eddyline.runtime.spark.job.explaining import explained
+from eddyline.runtime.spark.job.figures import job_report, make_layout
 from eddyline.runtime.spark.job.guest import check_session, check_workers
 from eddyline.runtime.spark.job.query_check import check_query
 from eddyline.runtime.spark.job.watched import WatchedSparkDriver
@@ -93,8 +91,7 @@ class SparkRunner:
         self._keep_results = keep_results
         self._clock = clock
         self._overwrite = overwrite
-        self._prepared = False
-        self._asked = False
+        self._prepared = self._asked = False
         self._frames: dict[str, DataFrame] = {}
         self._own: dict[str, list[Sink]] = {}
         self._claim: Claim | None = None
@@ -329,21 +326,7 @@ class SparkRunner:
     # -- looking in
 
     def explain(self, query: BoundQuery) -> str:
-        plan = explanation(query, {**self.job.catalog.streams, **self.job.catalog.tables})
-        others = [other for other in self.job.queries if other.name != query.name]
-        routing = planned_routing(self.spark, self.checkpoint, self.job, [*others, query]).routings[query.name]
-        times = {stream.name: stream.time for stream in self.job.catalog.streams.values()}
-        sources = {reference.source for part in (*query.makers, query) for reference in part.references}
-        files = [stream for stream in self.job.catalog.streams.values() if "path" in stream.options]
-        reading = [reading_line(stream, self.job.settings) for stream in files if stream.name in sources]
-        found = (
-            plan,
-            routing.explain(),
-            finished_line(query, routing, times),
-            order_line(query, routing, auto=True),
-            *reading,
-        )
-        return "\n".join(line for line in found if line)
+        return explained(self.spark, self.checkpoint, self.job, query)
 
     def plan(self, query: BoundQuery) -> tuple[str, Part]:
         text = self.explain(query)
