@@ -241,6 +241,8 @@ class FileSource:
         #: That file as it was when reading began.
         self._begun: SeenFile | None = None
         self._blocks: Iterator[RecordBlock] | None = None
+        #: The marks of what is being parsed of it.
+        self._marked: FileMarks = UNMARKED
         #: What is left of the block read last.
         self._rest: RecordBlock | None = None
         self._next_look = float("-inf")
@@ -349,7 +351,8 @@ class FileSource:
             file = self._waiting[0]
             if self._blocks is None:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
-                blocks = self._reader(file, self.stream.schema, self._row, self._columns, self._marks_of(file))
+                self._marked = UNMARKED if self.marks is None else self.marks.of(file.path)
+                blocks = self._reader(file, self.stream.schema, self._row, self._columns, self._marked)
                 # A file of several blocks is read while its rows are worked on; for a small one a second thread is not
                 # worth its cost.
                 self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
@@ -381,17 +384,14 @@ class FileSource:
         if count < block.count:
             part, self._rest = block.part(0, count), block.part(count, block.count - count)
         self._row += count
-        chunk = _conformed(part, file, self.stream, self._columns, self._marks_of(file))
+        chunk = _conformed(part, file, self.stream, self._columns, self._marked)
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
-            again = _in_full(self._reader, self.stream, file, part, self._marks_of(file), None)
+            again = _in_full(self._reader, self.stream, file, part, self._marked, None)
             chunk = replace(chunk, bad=pa.concat_tables([found.bad for found in again if found.bad is not None]))
         if block.last and self._rest is None:
             self._finish()
         return chunk
-
-    def _marks_of(self, file: DataFile) -> FileMarks:
-        return UNMARKED if self.marks is None else self.marks.of(file.path)
 
 
 def _is_young(file: DataFile, tuning: InputTuning) -> bool:

@@ -54,7 +54,9 @@ def read_parquet(
         with marks.parsing(first, tuning.parquet_rows):
             opened = pq.ParquetFile(file.path, pre_buffer=False)
         with opened:
-            groups, skip, row = _groups_from(opened.metadata, first, part or FilePart())
+            groups, skip = None, 0
+            if first or part is not None:
+                groups, skip, row = _groups_from(opened.metadata, first, part or FilePart())
             names, projected = _projection(opened.schema_arrow, schema, columns)
             batches = opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False)
             while True:

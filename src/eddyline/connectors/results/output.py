@@ -86,6 +86,7 @@ class FileSink:
         #: The name of the sink in the outbox.
         self.key = folder
         self._encoder = encoder
+        self._files_of = FileTarget(folder, encoder.suffix)
         self._writer = writer or shared_writer()
         self._outbox: Outbox | None = None
         self._schema: pa.Schema | None = None
@@ -195,10 +196,7 @@ class FileSink:
 
     def _names(self, epoch: int, files: int) -> list[str]:
         """The names of the first files of an epoch."""
-        return [self._named(epoch, part) for part in range(files)]
-
-    def _named(self, epoch: int, part: int) -> str:
-        return FileTarget(self.folder, self._encoder.suffix).named(epoch, part)
+        return [self._files_of.named(epoch, part) for part in range(files)]
 
     def flush(self, epoch: int) -> None:
         """Write all results as a file; for a sink that gathers, the outbox does this."""
@@ -230,7 +228,7 @@ class FileSink:
             return
         self._write_all()
         if not self._files():
-            path = self._named(0, 0)
+            path = self._files_of.named(0, 0)
             _write_whole(self._encoder, self._schema.empty_table(), path)
         self._schema = None
         remove_landings(self.folder)
@@ -298,7 +296,7 @@ class FileSink:
         epoch = closing[-1].epoch
         self._part = self._part + 1 if epoch == self._epoch else 0
         self._epoch = epoch
-        path = self._named(epoch, self._part)
+        path = self._files_of.named(epoch, self._part)
         schema, encoder = self._schema, self._encoder
         hidden = _hidden(path)
         self._unnamed.append((hidden, path))

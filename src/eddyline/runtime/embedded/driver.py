@@ -348,7 +348,8 @@ class EmbeddedDriver:
                 self._rest()
         if once and not self._stopping:
             self.step(closing=True, final=final)
-        self._wind_up()
+        if self._ending is not None:
+            self._wind_up()
         self._finish()
 
     def _wind_up(self) -> None:
@@ -387,8 +388,7 @@ class EmbeddedDriver:
         return was
 
     def finish(self, ending: Ending) -> None:
-        """Do what the ending asks for, hand out and write everything, and leave a checkpoint where there is one; not after
-        a failed epoch."""
+        """Do what the ending asks for, write everything, and leave a checkpoint; not after a failed epoch."""
         self._ending = ending
         with self._fail_job_on_error():
             self._wind_up()
