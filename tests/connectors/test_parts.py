@@ -47,11 +47,16 @@ CSV = [
     b'k,s,ts\n1,"a\nb",2024-01-01 00:00:00\n2,"b",2024-01-01 00:00:01\n3,"x ""y""",2024-01-01 00:00:02\n',
     b'k,s,ts\n1,"open,2024-01-01 00:00:00\n2,b",2024-01-01 00:00:01\n3,c\rd,2024-01-01 00:00:02\n4,"e,\r\n',
     b"ts,k,other\n2024-01-01 00:00:00,1,a\n",
+    # What Arrow reads otherwise where a text begins or ends: a mark of UTF-8, and nothing after a value in quotes.
+    b"k,ts,s\n1,2024-01-01 00:00:00,a\n\xef\xbb\xbf2,2024-01-01 00:00:01,b\n\xef\xbb\xbf3,2024-01-01 00:00:02,c",
+    b'ts,k,s\n"2024-01-01 00:00:00",1,\n2024-01-01 00:00:01,"1",\r\n"2024-01-01 00:00:02","1",',
+    b'ts,k,s\n2024-01-01 00:00:00,1,","\n2024-01-01 00:00:01,1,",\n2024-01-01 00:00:02,"1",\n',
 ]
 JSONL = [
     b"",
     b'{"k": 1, "s": "a", "ts": "2024-01-01 00:00:00"}\n\nnull\n{"k": "x", "ts": 5}\n{"k": 2, "s": "\\n", "ts": 6}',
     b'\xef\xbb\xbf{"k": 1, "ts": 7}\r\n{"k":\n2}\n{"k": 3, "s": {"a": 1}, "ts": 8}\r\n\r\n[1]\n{"k": 4, "ts": "never"}\n',
+    b'{"k": 1, "ts": 7}\n\xef\xbb\xbf{"k": 2, "ts": 8}\n\xef\xbb\xbf{"k": 3, "ts": 9}\n{"k": 4, "ts": 9}',
     b'{"k": 1, "s": "\xff", "ts": 7}\n{"k": 2, "s": "b", "ts": 8} {"k": 3}\n',
 ]
 
@@ -112,6 +117,22 @@ def test_every_cut_of_a_text_file_gives_the_same_rows(
     random = Random(first_seed(9_200))
     for _ in range(cases(40)):
         same(of, path, sorted(random.sample(range(1, size + 3), random.randint(1, min(size + 2, 6)))), whole)
+
+
+def test_a_line_is_read_alike_wherever_a_stretch_begins_or_ends(tmp_path: Path) -> None:
+    """Arrow leaves out a mark of UTF-8 where a text begins, and takes nothing at its end for an empty text where the
+    value before was in quotes."""
+    path, of = tmp_path / "1.csv", stream("csv")
+    lines = [f'"2024-01-01 00:00:0{n}",{n},' for n in range(4)]
+    for content in ("\n".join(["ts,k,s", *lines]), "\r\n".join(["ts,k,s", *lines, ""])):
+        path.write_text(content, newline="")
+        for cuts in ([], [len(content) // 2]):
+            rows, letters = in_parts(of, path, cuts)
+            assert [(row["k"], row["s"]) for row in rows] == [(n, None) for n in range(4)] and not letters
+    path.write_text("k,s,ts\n" + "\n".join(f"\ufeff{n},a,2024-01-01 00:00:00" for n in range(4)))
+    for cuts in ([], [30], [40, 60]):
+        rows, letters = in_parts(of, path, cuts)
+        assert not rows and [letter[0] for letter in letters] == [f"\ufeff{n}" for n in range(4)]
 
 
 def test_a_part_counts_the_lines_that_begin_in_it(tmp_path: Path) -> None:

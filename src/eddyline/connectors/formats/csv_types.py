@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from eddyline.connectors.formats.conform import EARLIEST, LATEST, find_column
-from eddyline.connectors.formats.lines import Lines
+from eddyline.connectors.formats.lines import MARK, Lines
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.schema import Schema
 
@@ -109,3 +109,19 @@ def _certain(column: pa.ChunkedArray) -> bool:
     if pa.types.is_floating(column.type):
         return not pc.any(pc.is_nan(column)).as_py()
     return True
+
+
+def enclosed_text(lines: Lines, low: int, high: int, delimiter: str) -> pa.Buffer:
+    """The text of some records, of which Arrow reads the first and the last as it reads those between others.
+
+    It leaves out a mark of UTF-8 where the text begins. Where the text ends with an empty value after one in quotes, it
+    takes that value for one in quotes too."""
+    text = lines.buffer(low, high)
+    if bytes(text.slice(0, min(len(MARK), text.size))) == MARK:
+        text = pa.py_buffer(MARK + text.to_pybytes())
+    ending = f'"{delimiter}'.encode()
+    if text.size > len(ending) and bytes(text.slice(text.size - len(ending))) == ending:
+        last = bytes(memoryview(lines.data)[int(lines.starts[high - 1]) : int(lines.ends[high - 1])])
+        if last.count(b'"') % 2 == 0:
+            text = pa.py_buffer(text.to_pybytes() + b"\n")
+    return text

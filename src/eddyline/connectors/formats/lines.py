@@ -28,7 +28,7 @@ _LONGEST = 32 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 _ANY_RETURN, _ANY_QUOTE = re.compile(b"\r"), re.compile(b'"')
 #: How a file may say that it is UTF-8.
-_MARK = b"\xef\xbb\xbf"
+MARK = b"\xef\xbb\xbf"
 
 
 class _Places(NamedTuple):
@@ -199,7 +199,7 @@ def read_header(path: str) -> tuple[str, list[int], int] | None:
         for line in file:
             starts.append(at)
             at += len(line)
-            text = line.removeprefix(_MARK) if len(starts) == 1 else line
+            text = line.removeprefix(MARK) if len(starts) == 1 else line
             if text.rstrip(b"\n") not in (b"", b"\r"):
                 return text.rstrip(b"\n").decode("utf-8", "replace").rstrip("\r"), starts, at
     return None
@@ -288,7 +288,7 @@ def _quoted_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
         except OSError as found:
             problem, portion = found, b""
         if line == 1 and not rest:
-            portion = portion.removeprefix(_MARK)
+            portion = portion.removeprefix(MARK)
         data = rest + portion if rest else portion
         if portion:
             newlines, breaks = _breaks(data, True)
@@ -318,9 +318,9 @@ def _quoted_lines(stream: pa.NativeFile, portion_bytes: int) -> Iterator[Lines]:
 def _without_mark(data: pa.Buffer) -> tuple[pa.Buffer, int]:
     """The text without the bytes that say that it is UTF-8, and how many these are."""
     # A copy, which begins at the address of a word as `survey` wants it.
-    if bytes(memoryview(data)[: len(_MARK)]) != _MARK:
+    if bytes(memoryview(data)[: len(MARK)]) != MARK:
         return data, 0
-    return pa.py_buffer(data.slice(len(_MARK)).to_pybytes()), len(_MARK)
+    return pa.py_buffer(data.slice(len(MARK)).to_pybytes()), len(MARK)
 
 
 def _last_line_end(data: pa.Buffer) -> int:

@@ -29,7 +29,7 @@ from eddyline.connectors.files.blocks import RecordBlock
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, bad_schema, conform, find_column
-from eddyline.connectors.formats.csv_types import Typed, converting
+from eddyline.connectors.formats.csv_types import Typed, converting, enclosed_text
 from eddyline.connectors.formats.json_values import DEEPEST, OPENING, decode, documents, json_text
 from eddyline.connectors.formats.lines import Lines, is_utf8, read_header, read_lines
 from eddyline.connectors.formats.nested import json_face
@@ -295,7 +295,7 @@ def _csv_parser(
             )
             return "skip"
 
-        text = lines.buffer(low, high)
+        text = enclosed_text(lines, low, high, delimiter)
         # Arrow decodes a refused row before it calls the handler, and prints the error where that fails: without a
         # handler it raises.
         valid = lines.plain or is_utf8(text)
