@@ -135,6 +135,25 @@ def test_a_line_is_read_alike_wherever_a_stretch_begins_or_ends(tmp_path: Path) 
         assert not rows and [letter[0] for letter in letters] == [f"\ufeff{n}" for n in range(4)]
 
 
+def test_a_carriage_return_and_an_empty_line_do_not_make_up_for_each_other(tmp_path: Path) -> None:
+    """Arrow ends a line at a carriage return, and counts no empty lines: the lines were as many, and others."""
+    path, of = tmp_path / "1.csv", stream("csv")
+    good = [f"{n},a,2024-01-01 00:00:00" for n in range(3)]
+    split = "0,b\r7,c,2024-01-01 00:00:09"
+    for empty in ("\r\r", "\r\r\r"):
+        for order in ([good[0], split, good[1], empty, good[2]], [empty, split, *good], [*good, split, empty]):
+            path.write_text("\n".join(["k,s,ts", *order]), newline="")
+            rows, letters = read(of, path, None)
+            assert [row["k"] for row in rows] == [0, 1, 2], order
+            assert sorted(letters) == sorted(
+                (
+                    order[place].rstrip("\r"), "None", "None",
+                    f"bad: 1.csv line {place + 2}: the line is not one record",
+                )
+                for place in (order.index(split), order.index(empty))
+            )  # fmt: skip
+
+
 def test_a_part_counts_the_lines_that_begin_in_it(tmp_path: Path) -> None:
     content = b"\nk,s,ts\r\n1,a,2024-01-01 00:00:00\n\n2,b,2024-01-01 00:00:01"
     path, of = tmp_path / "1.csv", stream("csv")
