@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.model.datatypes import BOOLEAN
 from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Column, Schema
 from eddyline.model.window import Rows
 from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.epoch import Arrival
@@ -82,6 +85,20 @@ def test_row_numbers_are_those_of_the_whole_stream(tmp_path: Path) -> None:
     for arrival in arrivals(of, made, "a"):
         assert arrival.census is not None and arrival.census.tolist() == [v * 1000 for v in range(100)]
         assert np.asarray(arrival.rows.column("v")).tolist() == arrival.places.tolist()
+
+
+def test_rows_beside_punctuations_keep_their_places(tmp_path: Path) -> None:
+    """A row may have the instant of the punctuation before it: only its place says that it comes after it."""
+    schema = Schema((*stream("a", 0).schema.columns, Column("closed", BOOLEAN)))
+    streams = [replace(stream("a", 0), schema=schema, punctuation="closed"), stream("b", 1)]
+    of = layout(streams, [query("q", "a b", equality("a.k", "b.k"))], 3, tmp_path / "ck")
+    table = rows(0, 40).append_column("closed", pa.array([False] * 40))
+    said = table.slice(20, 1).set_column(3, "closed", pa.array([True]))
+    table = pa.concat_tables([table.slice(0, 20), said, table.slice(20)])
+    found = arrivals(of, [Packer(of).pack("a", table, None, 0, False)], "a")
+    assert sum(len(arrival.rows) for arrival in found) == 40 and any(len(arrival.records) for arrival in found)
+    for arrival in found:
+        assert arrival.places is not None and arrival.places.tolist() == arrival.rows.column("v").to_pylist()
 
 
 def test_bad_rows_and_ends_are_told_once_and_to_all(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from eddyline.model.expressions.expression import Expression, columns_of
 from eddyline.operators.expressions.evaluate import Issues, compile_expression
 from eddyline.operators.stream.keys import keys_of
 from eddyline.plan.shards.routing import HOME_BIT, Route
-from eddyline.runtime.engine.records.kinds import Splitting, heartbeats_among
+from eddyline.runtime.engine.records.kinds import Splitting
 from eddyline.runtime.sharded.ingest.packet import (
     NUMBER_COLUMN,
     PIECE_ROWS,
@@ -82,10 +82,10 @@ class Packer:
         times = time.to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, np.int64)
         blobs: list[bytes | None] = [None] * shards
         if rows.num_rows:
-            # Where heartbeats stand between rows, the order of the source decides, which event times that ascend do not
-            # tell.
-            heard = heartbeats_among(name, records) is not None
-            numbered = name in self.layout.counted or (shards > 1 and (heard or bool((times[1:] <= times[:-1]).any())))
+            # Where records stand between rows, the order of the source decides, which event times that ascend do not
+            # tell: a row may have the instant of the record before it.
+            ordered = not records and bool((times[1:] > times[:-1]).all())
+            numbered = name in self.layout.counted or (shards > 1 and not ordered)
             blobs = self._blobs(name, rows, first_row, numbered)
         census = times.tobytes() if name in self.layout.counted and rows.num_rows else None
         newest = int(times.max()) if len(times) else None
