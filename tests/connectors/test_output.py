@@ -1,6 +1,8 @@
 """Folders of result files: names, completeness, what a checkpoint keeps."""
 
+import errno
 import os
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -49,6 +51,26 @@ def opened(folder, tuning=None):
     sink = ParquetSink(str(folder), tuning=tuning)
     sink.open(SCHEMA)
     return sink
+
+
+def test_a_file_that_is_not_whole_gets_no_name(tmp_path):
+    """The thread has the renaming in its queue already when the disk is full."""
+
+    def on_a_full_disk(path, schema):
+        with open(path, "wb") as file:
+            file.write(b"PAR1")
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    sink = FileSink(str(tmp_path / "q"), replace(ENCODERS["parquet"], opened=on_a_full_disk))
+    sink.open(SCHEMA)
+    sink.write(1, results(0, 3))
+    with pytest.raises(UserError, match="results cannot be written"):
+        sink.flush(1)
+        sink.check_writes(wait=True)
+    sink._writer.wait()
+    assert not [name for name in names(tmp_path / "q") if not name.startswith(".")]
+    (tmp_path / "q" / "000000000001-0000.parquet").touch()  # as a power cut may leave it
+    opened(tmp_path / "q")
 
 
 def test_files_are_named_by_epoch_and_in_order(tmp_path):

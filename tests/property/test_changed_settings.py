@@ -42,6 +42,7 @@ NEVER: dict[str, Sequence[object]] = {
     "punctuations": ("off",),
     "purge": ("eager", "3"),
     "output_files": ("each",),
+    "output_order": ("merged", "by-shard"),
     "output_seconds": (0, 0.5),
     "most_results": (1, 50),
     "most_matches": (1_000_000,),

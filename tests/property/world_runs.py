@@ -47,6 +47,7 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "constraints": ("prune", "check"),
     "seed": (0, 7),
     "output_files": ("auto", "each"),
+    "output_order": ("auto", "merged", "by-shard"),
     "output_seconds": (0, 2),
     "checkpoint_seconds": (0, 5),
     "batch_seconds": (0.5, 2),

@@ -47,6 +47,9 @@ class EchoEngine:
     def bounds(self) -> dict[str, int | None]:
         return {}
 
+    def late_below(self) -> dict[str, int | None]:
+        return {}
+
     def control(self, layout: JobLayout, records: object) -> dict[str, Any]:
         return {}
 

@@ -67,7 +67,11 @@ class _Parquet:
 
 
 def _is_empty_parquet(path: str) -> bool:
-    return int(pq.read_metadata(path).num_rows) == 0
+    """Whether a file has a schema and no rows; a power cut may have left one that is neither."""
+    try:
+        return int(pq.read_metadata(path).num_rows) == 0
+    except pa.ArrowInvalid:
+        return False
 
 
 def _last_time_parquet(path: str) -> int:

@@ -317,9 +317,11 @@ class FileSink:
         if not unnamed:
             return
         self._placeholder = None
-        paths = [path for _, path in unnamed]
+        paths, writing = [path for _, path in unnamed], list(self._futures)
 
         def work() -> None:
+            for written in writing:
+                written.result()  # a file that could not be written whole gets no name
             # The first file of an epoch comes last: who finds it finds them all.
             for hidden, path in reversed(unnamed):
                 make_folder(os.path.dirname(path), private=False)
