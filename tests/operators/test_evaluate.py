@@ -365,3 +365,13 @@ def casts(texts: list[str], kind: str) -> list[object]:
     session.push("a", [{"x": text, "ts": 1} for text in texts])
     session.run()
     return query.table().column("r").to_pylist()
+
+
+@pytest.mark.parametrize("sign", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("kind", [BIGINT, DOUBLE, STRING, DATE, BOOLEAN])
+def test_a_comparison_with_null_is_null(sign: str, kind: DataType) -> None:
+    values = {"a": [1, None, None, 0], "b": [None, 1, None, 0]}
+    columns = {name: pa.array(column).cast(kind.arrow) for name, column in values.items()} if kind != DATE else None
+    columns = columns or {name: pa.array(column, pa.int32()).cast(pa.date32()) for name, column in values.items()}
+    found = compute(resolve(sign, (column("a", kind), column("b", kind))), **columns)
+    assert found == [None, None, None, sign in ("=", "<=", ">=")]

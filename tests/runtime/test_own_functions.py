@@ -60,6 +60,27 @@ def test_a_function_gets_whole_columns() -> None:
     assert seen == [4]
 
 
+def test_a_function_of_constants_is_called_with_the_rows() -> None:
+    """Its code may give another value each time: the planner does not compute it beforehand."""
+    calls: list[int] = []
+
+    def count(x: pa.Array) -> pa.Array:
+        calls.append(len(x))
+        return pa.array([len(calls)] * len(x), pa.int64())
+
+    with Session() as session:
+        session.execute(STREAM)
+        session.function("calls", count, ["BIGINT"], "BIGINT")
+        query = session.query("q", "SELECT calls(7) AS v FROM s")
+        assert not calls
+        found = []
+        for rows in (ROWS[:2], ROWS[2:]):
+            session.push("s", rows)
+            session.run(once=True)
+            found.append(set(query.take().column("v").to_pylist()))
+    assert found == [{1}, {2}]
+
+
 def test_numpy_sees_no_nulls_and_its_types() -> None:
     seen: list[tuple[str, int]] = []
 

@@ -85,6 +85,15 @@ def check(store: Store, rows: list[tuple[dict[str, object], int]]) -> None:
     assert found == {key: [i for i, (_, k) in enumerate(rows) if k == key] for key in range(9)}
 
 
+def test_dropped_rows_are_not_live() -> None:
+    store = Store("s", {"n": BIGINT})
+    store.append(6, {"n": pa.array(range(6))}, {})
+    store.drop(np.array([1, 4]))
+    assert (store.live, store.extent) == (4, 6)
+    store.forget_before(store.first + 2)
+    assert (store.live, store.extent) == (3, 4)
+
+
 def test_a_column_that_comes_later_is_null_for_the_rows_before() -> None:
     store = Store("s", {"n": BIGINT})
     store.append(2, {"n": pa.array([1, 2])}, {})
