@@ -348,3 +348,21 @@ def test_advance_names_a_stream_and_an_instant() -> None:
         session.advance("nowhere", to="2024-01-01")
     with pytest.raises(BindingProblem, match="5 is no instant"):
         session.advance("bids", to=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "made", ["SELECT k FROM a", "SELECT k, count(*) AS n FROM a GROUP BY TUMBLE(ts, '3 seconds'), k"]
+)
+@pytest.mark.parametrize("to", ["1970-01-01 00:00:24", "1970-01-01 00:00:40", "2100-01-01"])
+def test_a_row_that_waits_at_a_gate_meets_rows_of_a_derived_stream(made: str, to: str) -> None:
+    """The stream is at its end and has a heartbeat: the timeline of the derived stream moved past its row."""
+    with Session() as session:
+        for name in "ac":
+            session.execute(f"CREATE STREAM {name} (k INT, ts TIMESTAMP) WITH (time = 'ts')")
+        query = session.query("q", f"SELECT m.k FROM ({made}) m [RANGE 4 SECONDS], c [RANGE 4 SECONDS] WHERE m.k = c.k")
+        for name, k, ts in (("c", 3, 22_500_002), ("a", 3, 23_500_002), ("a", 0, 28_500_002)):
+            session.push(name, [(k, ts)])
+            session.step()
+        session.advance("c", to=to)
+        session.run(once=True)
+        assert query.table().column("k").to_pylist() == [3]

@@ -303,9 +303,13 @@ class Pipeline:
             self.gating.release(epoch, before, outcome)
         self.held.begin([*(state.store for state in self.stores()), *chain(*self.units.values())])
         for level in levels:
-            for timeline in level.timelines if level is not levels[0] else ():
-                # The streams that it reads have come further in this epoch.
-                timeline.move(self.intakes, epoch)
+            if level is not levels[0]:
+                for timeline in level.timelines:
+                    # The streams that it reads have come further in this epoch.
+                    timeline.move(self.intakes, epoch)
+                if self.gating.gates:
+                    # Past rows, perhaps, that wait at the gate of a stream which holds no frontier back.
+                    self.gating.release(epoch, before, outcome)
             fronts = self.fronts()
             for supply in self.supplies.values():
                 supply.begin(fronts, self.queues_of)
