@@ -305,10 +305,9 @@ class Pipeline:
         for level in levels:
             if level is not levels[0]:
                 for timeline in level.timelines:
-                    # The streams that it reads have come further in this epoch.
+                    # Its streams have come further in this epoch: past rows, perhaps, that wait at a gate.
                     timeline.move(self.intakes, epoch)
                 if self.gating.gates:
-                    # Past rows, perhaps, that wait at the gate of a stream which holds no frontier back.
                     self.gating.release(epoch, before, outcome)
             fronts = self.fronts()
             for supply in self.supplies.values():
