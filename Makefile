@@ -98,7 +98,7 @@ computing: $(STAMP)
 # Its words come at its end: those of two runs would mix.
 waiting: $(STAMP)
 	@said=$$(mktemp) && trap 'rm -f $$said' EXIT && \
-	{ EDDYLINE_DURATIONS=$(DURATIONS)/waiting.json $(PYTEST) -n $(JOBS) --dist loadgroup --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS) > $$said 2>&1; result=$$?; cat $$said; exit $$result; }
+	{ EDDYLINE_DURATIONS=$(DURATIONS)/waiting.json $(PYTEST) -n $(JOBS) --dist loadscope --no-loadscope-reorder -m "not long" $(CLUSTER) $(ARGS) > $$said 2>&1; result=$$?; cat $$said; exit $$result; }
 
 durations: $(STAMP) ## keep what the test files cost in the last `make test`; the next one begins with the slowest
 	$(RUN) -m tests.durations $(wildcard $(DURATIONS)/*.json)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forks
-from tests.durations import SESSION, Recorder, group_of, slowest_first
+from tests.durations import SESSION, Groups, Recorder, file_of, group_of, slowest_first
 from tests.needs import said_of
 from tests.property.pieces import make_small
 from tests.seeds import cases, first_seed, repeated_by, share
@@ -62,10 +62,13 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slowest_first(items)
-    # All tests with the one Spark session are a group, which begins first; every other file is one.
-    items.sort(key=lambda one: group_of(one) != SESSION)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    # All files with the one Spark session are a group, which begins first; every other file is one.
+    items.sort(key=lambda one: group_of(file_of(one.nodeid)) != SESSION)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | None:
+    return Groups(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -16,20 +16,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import sys
 import time
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
+ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_suffix(".json")
 #: Tests that take longer are listed by name.
 LONG = 1.0
 #: Below it, a test with the fixture `spark` uses the session of its process.
 SESSION = "tests/spark"
+_ASKS = re.compile(r"^def \w+\((?:[^()]*,)?\s*spark\b", re.M)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 Cost = dict[str, float]
@@ -68,10 +73,19 @@ def file_of(nodeid: str) -> str:
     return nodeid.split("::")[0]
 
 
-def group_of(item: pytest.Item) -> str:
-    """Tests of one group run on one worker where `--dist loadgroup` is given; then their names have it at the end."""
-    file = file_of(item.nodeid)
-    return SESSION if file.startswith(SESSION) and "spark" in getattr(item, "fixturenames", ()) else file
+@cache
+def group_of(file: str) -> str:
+    """Tests of one group run on one worker, one after the other: those of a file, and of all files that ask for the
+    session."""
+    shares = file.startswith(SESSION) and _ASKS.search((ROOT / file).read_text())
+    return SESSION if shares else file
+
+
+class Groups(LoadScopeScheduling):
+    """The workers of xdist get whole groups, in the order of their first tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(file_of(nodeid))
 
 
 def slowest_first(items: list[pytest.Item], record: Path = KEPT) -> None:
@@ -139,7 +153,7 @@ class Recorder:
         finally:
             took = time.monotonic() - began
             if took > LONG:
-                self.tests[item.nodeid.removesuffix(f"@{group_of(item)}")] = {"seconds": took}
+                self.tests[item.nodeid] = {"seconds": took}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.durations import Recorder, cpu_seconds, group_of, merged, slowest_first, write
+from tests.durations import ROOT, Recorder, cpu_seconds, group_of, merged, slowest_first, write
 
+_WITH_TESTS = os.environ | {"PYTHONPATH": str(ROOT)}
 SPIN = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
 
 
@@ -23,17 +25,23 @@ def test_the_slowest_file_begins_and_an_unknown_one_before_it(tmp_path: Path) ->
     assert [one.nodeid for one in items] == ["new.py::x", "b.py::z", "c.py::x", "a.py::x", "a.py::y"]
 
 
-def test_tests_with_the_spark_session_are_one_group() -> None:
-    items: list[Any] = [
-        SimpleNamespace(nodeid=f"tests/{file}.py::x", fixturenames=names)
-        for file, names in (
-            ("spark/a", ["spark"]),
-            ("spark/b", ["spark", "job"]),
-            ("spark/b", ["job"]),
-            ("c", ["spark"]),
+def test_files_with_the_spark_session_are_one_group() -> None:
+    files = ["tests/spark/test_job.py", "tests/spark/test_nexmark.py", "tests/spark/test_packer.py", "tests/test_docs.py"]
+    assert [group_of(file) for file in files] == ["tests/spark", "tests/spark", *files[2:]]
+
+
+def test_each_group_runs_on_one_worker(tmp_path: Path) -> None:
+    """Module fixtures are made once, and so is the session of Spark."""
+    for file in "abcd":
+        (tmp_path / f"test_{file}.py").write_text(
+            "import os, pytest\n@pytest.mark.parametrize('n', range(8))\n"
+            f"def test_n(n):\n    open({str(tmp_path / file)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
         )
-    ]
-    assert [group_of(one) for one in items] == ["tests/spark", "tests/spark", "tests/spark/b.py", "tests/c.py"]
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler")
+    ways = ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder", "-p", "no:cacheprovider", "--rootdir", "."]
+    subprocess.run([sys.executable, "-m", "pytest", *ways], cwd=tmp_path, check=True, env=_WITH_TESTS, timeout=240)
+    workers = [set((tmp_path / file).read_text().split()) for file in "abcd"]
+    assert [len(one) for one in workers] == [1, 1, 1, 1] and len(set.union(*workers)) == 2
 
 
 def test_without_a_record_tests_stay_in_their_order(tmp_path: Path) -> None:
