@@ -17,7 +17,7 @@ import pytest
 
 from eddyline.connectors.memory import MemorySource
 from eddyline.errors import DataProblem
-from eddyline.model.datatypes import BIGINT, BOOLEAN, STRING, TIMESTAMP, array, struct
+from eddyline.model.datatypes import BIGINT, BOOLEAN, STRING, TIMESTAMP, DataType, array, struct
 from eddyline.model.schema import Column, Schema, Stream
 
 SCHEMA = Schema((Column("k", BIGINT), Column("note", STRING), Column("ts", TIMESTAMP)))
@@ -260,3 +260,53 @@ def test_integers_are_times_in_the_unit_of_the_stream(unit: str, count: int) -> 
         assert pushed([{"ts": value}], schema)[0][0]["ts"] == NOON
     assert pushed(pa.table({"ts": [noon]}), schema)[0][0]["ts"] == NOON
     assert len(pushed([{"ts": 2**62}, {"ts": float(noon)}], schema)[1]) == (1 if unit == "ns" else 2)
+
+
+def viewed(values: list[str], kind: pa.DataType | None = None) -> pa.Array:
+    return pa.array(values, kind or pa.string_view())
+
+
+POLARS = {
+    "text": viewed(["1", "x", "2"]),
+    "category": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.uint32()), viewed(["1", "x", "2"])),
+    "runs": pa.RunEndEncodedArray.from_arrays([1, 2, 3], pa.array(["1", "x", "2"])),
+    "bytes": pa.array([b"1", b"x", b"2"], pa.binary_view()),
+}
+
+
+@pytest.mark.parametrize("name", POLARS)
+def test_rows_that_do_not_fit_leave_frames_of_polars(name: str) -> None:
+    """Arrow has no rows to take of views and of runs, in which frames of polars keep texts."""
+    note = viewed(["a", "b", "c"])
+    rows, bad = pushed(pa.table({"k": POLARS[name], "note": note, "ts": [NOON] * 3}))
+    assert [(row["k"], row["note"]) for row in rows] == [(1, "a"), (2, "c")]
+    assert [(row["k"], row["note"]) for row in bad] == [("x", "b")]
+    rows, bad = pushed(pa.table({"k": [1, 2, 3], "note": POLARS[name], "ts": [NOON] * 3}))
+    assert [row["note"] for row in rows] == ["1", "x", "2"] and not bad
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "found"),
+    [
+        (array(STRING), pa.list_(pa.string_view()), [["a"], ["c"]]),
+        (array(STRING), pa.list_(pa.string_view(), 1), [["a"], ["c"]]),
+        (struct([("x", STRING)]), pa.struct([("x", pa.string_view())]), [{"x": "a"}, {"x": "c"}]),
+    ],
+)
+def test_nested_texts_of_polars(kind: DataType, given: pa.DataType, found: list[object]) -> None:
+    plain = [{"x": text} if pa.types.is_struct(given) else [text] for text in "abc"]
+    table = pa.table({"k": viewed(["1", "x", "2"]), "note": pa.array(plain, given), "ts": [NOON] * 3})
+    rows, bad = pushed(table, Schema((SCHEMA.columns[0], Column("note", kind), SCHEMA.columns[2])))
+    assert [row["note"] for row in rows] == found and len(bad) == 1
+
+
+def test_half_of_a_surrogate_pair_is_no_text() -> None:
+    """It became a question mark, which is another value."""
+    rows, bad = pushed([{"note": "\ud800", "ts": NOON}, {"note": "\ud83e\udd8a", "ts": NOON}, {"note": "?", "ts": NOON}])
+    assert [row["note"] for row in rows] == ["?"] and len(bad) == 2
+    assert "note is declared as STRING and holds b'\\xed\\xa0\\x80'" in str(bad[0]["_reason"])
+    rows, bad = pushed({"note": np.array(["\ud800", "ok"]), "ts": [NOON, NOON]})
+    assert [row["note"] for row in rows] == ["ok"] and len(bad) == 1
+    texts = Schema((Column("note", array(STRING)), Column("ts", TIMESTAMP)))
+    rows, bad = pushed([{"note": ["\ud800"], "ts": NOON}, {"note": ["ok"], "ts": NOON}], texts)
+    assert [row["note"] for row in rows] == [["ok"]] and len(bad) == 1

@@ -178,7 +178,7 @@ def _column(values: Any, kind: DataType, unit: str | None) -> Any:
         )
     try:
         return pa.array(values, from_pandas=not isinstance(values, np.ndarray))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeError):
         return column_of(list(values), kind, unit)
 
 

@@ -28,6 +28,7 @@ from eddyline.connectors.formats.attempts import Cast, Converted, attempt
 from eddyline.connectors.formats.json_values import json_text
 from eddyline.connectors.formats.nested import convert_nested, parsed
 from eddyline.connectors.formats.unions import REFUSED, by_part
+from eddyline.connectors.formats.valid_text import is_folded, written_out
 from eddyline.model.datatypes import BIGINT, DataType, decimal
 
 _BOUNDS = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
@@ -75,8 +76,8 @@ def convert(values: pa.ChunkedArray, kind: DataType, reading: Reading | None = N
     reading = reading or Reading()
     if isinstance(source, pa.BaseExtensionType):
         return convert(pa.chunked_array([c.storage for c in values.chunks], source.storage_type), kind, reading)
-    if pa.types.is_dictionary(source):
-        return convert(values.cast(source.value_type), kind, reading)
+    if is_folded(source):
+        return convert(written_out(values), kind, reading)
     if pa.types.is_union(source) and not len(values):
         return pa.chunked_array([], kind.arrow), None
     if pa.types.is_union(source):
@@ -121,8 +122,8 @@ def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
         return values
     if pa.types.is_null(kind):
         return pa.chunked_array([pa.nulls(len(values), pa.string())])
-    if pa.types.is_dictionary(kind):
-        return as_text(values.cast(kind.value_type))
+    if is_folded(kind):
+        return as_text(written_out(values))
     if pa.types.is_union(kind):
         return by_part(values, lambda part, _: (as_text(part),))[0]
     if _is_bytes(kind):

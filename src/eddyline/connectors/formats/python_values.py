@@ -151,7 +151,7 @@ def _sorted(value: object, kind: DataType) -> tuple[str, object]:
             return sort(value, kind)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _object(fields_of(value), kind)
-    return "text", _text(str(value))
+    return _text(str(value))
 
 
 def _plain(value: np.generic) -> object:
@@ -197,14 +197,14 @@ def _instant(value: Any, kind: DataType) -> tuple[str, object]:
 
 
 def _object(value: Mapping[Any, object], kind: DataType) -> tuple[str, object]:
-    return ("struct", value) if kind.name == "STRUCT" else ("text", _text(_json(value)))
+    return ("struct", value) if kind.name == "STRUCT" else _text(_json(value))
 
 
 def _listed(value: Any, kind: DataType) -> tuple[str, object]:
     items = value.tolist() if isinstance(value, np.ndarray) else list(value)
     if kind.name == "STRUCT" and hasattr(value, "_fields"):
         return "struct", dict(zip(value._fields, items, strict=True))
-    return ("list", items) if kind.name == "ARRAY" else ("text", _text(_json(items)))
+    return ("list", items) if kind.name == "ARRAY" else _text(_json(items))
 
 
 def _bytes(value: Any, kind: DataType) -> tuple[str, object]:
@@ -216,7 +216,7 @@ _SORTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, DataType], tuple[str
     (bool, lambda value, kind: ("boolean", bool(value))),
     (int, _integer),
     (float, lambda value, kind: ("float", float(value))),
-    (str, lambda value, kind: ("text", _text(str.__str__(value)))),
+    (str, lambda value, kind: _text(str.__str__(value))),
     (datetime, _instant),
     (date, lambda value, kind: ("date", value)),
     (time, lambda value, kind: ("time", value.replace(tzinfo=None)) if value.tzinfo is None else ("text", str(value))),
@@ -227,8 +227,13 @@ _SORTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, DataType], tuple[str
 )
 
 
-def _text(value: str) -> str:
-    return value.encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+def _text(value: str) -> tuple[str, object]:
+    """A text of Python; one with half of a surrogate pair is bytes that are no text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "bytes", value.encode("utf-8", "surrogatepass")
+    return "text", value
 
 
 def _json(value: object) -> str:
