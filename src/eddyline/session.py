@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from eddyline.model.clock import Clock
 from eddyline.model.datatypes import DataType
 from eddyline.runtime.control.statements import Statements
 from eddyline.runtime.figures.memory import keep_freed_memory
+from eddyline.runtime.front.engine_choice import local_runner
 from eddyline.runtime.front.given_schema import declared
 from eddyline.runtime.front.own_functions import hand_over
 from eddyline.runtime.front.query import Query
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Session(SessionRows, SessionView):
-    """A continuous-query session, in this process or on Spark.
+    """A continuous-query session, in this process, on several cores, or on Spark.
 
     >>> with Session() as session:
     ...     _ = session.execute("CREATE STREAM bids (item BIGINT, price DOUBLE, ts TIMESTAMP) WITH (time='ts')")
@@ -65,6 +67,7 @@ class Session(SessionRows, SessionView):
         keep_results: bool = True,
         clock: Clock | None = None,
         keep_memory: bool = False,
+        cores: int | str | None = None,
     ) -> None:
         """
         Args:
@@ -78,42 +81,37 @@ class Session(SessionRows, SessionView):
             clock: Gives the time for idle streams and checkpoints; tests pass their own.
             keep_memory: The C library keeps freed memory of this whole process for reuse. Joins take up to a quarter
             less time.
+            cores: As many processes of this machine share the work, "auto": one per core. Without it, or with 1, the
+            job runs in this process.
         """
         if keep_memory:
             keep_freed_memory()
+        if cores is not None:
+            settings = (settings or Settings()).with_option("cores", cores)
         self.job = Job(settings, workflows=workflow_rules)
-        self._runner: Runner
         #: The dashboards of this session.
         self._served: list[Server] = []
-        # The engine is loaded when a session needs it: declaring and checking do without its compiled kernels.
-        if spark is None:
-            from eddyline.runtime.embedded.runner import EmbeddedRunner
+        options: dict[str, Any] = {"out": out, "checkpoint": checkpoint, "overwrite": overwrite}
+        options |= {"keep_results": keep_results, "clock": clock}
 
-            self._runner = EmbeddedRunner(
-                self.job,
-                out=out,
-                checkpoint=checkpoint,
-                overwrite=overwrite,
-                follow=follow,
-                keep_results=keep_results,
-                clock=clock,
-            )
-        else:
-            # PySpark is imported only where the job runs on Spark.
-            from eddyline.runtime.spark.runner import SparkRunner
+        def opened() -> Runner:
+            # The engine is loaded when a session needs it: declaring and checking do without its compiled kernels.
+            if spark is not None:
+                # PySpark is imported only where the job runs on Spark.
+                from eddyline.runtime.spark.runner import SparkRunner
 
-            self._runner = SparkRunner(
-                self.job,
-                spark,
-                out=out,
-                checkpoint=checkpoint,
-                overwrite=overwrite,
-                keep_results=keep_results,
-                clock=clock,
-            )
-        self._statements = Statements(self.job, self._runner)
+                return SparkRunner(self.job, spark, **options)
+            return local_runner(self.job, follow=follow, **options)
+
+        self._runner = opened()
+        self._statements = Statements(self.job, self._runner, partial(self._opened_anew, opened))
         #: Texts of requests that were read before.
         self._shapes: RequestShapes | None = None
+
+    def _opened_anew(self, opened: Callable[[], Runner]) -> Runner:
+        """SET cores, before anything is declared."""
+        self._runner = opened()
+        return self._runner
 
     # -- saying what there is
 
@@ -139,6 +137,7 @@ class Session(SessionRows, SessionView):
             SettingProblem: There is no option of this name, or it does not take the value.
         """
         self.job.settings = self.job.settings.with_option(name, value)
+        self._statements.follow_settings()
 
     def stream(
         self,
@@ -378,6 +377,13 @@ class Session(SessionRows, SessionView):
     # -- looking in
 
     @property
+    def is_one_process(self) -> bool:
+        """Whether the whole job runs in this process."""
+        from eddyline.runtime.embedded.runner import EmbeddedRunner
+
+        return isinstance(self._runner, EmbeddedRunner)
+
+    @property
     def pipeline(self) -> Pipeline:
         """The engine of an embedded session, for a look inside."""
         return self.driver.pipeline
@@ -389,7 +395,8 @@ class Session(SessionRows, SessionView):
 
         if not isinstance(self._runner, EmbeddedRunner):
             raise Unsupported(
-                "the pipelines of a session on Spark live in its workers", hint="stats() and explain() say what they do"
+                "the pipelines of a session on several cores or on Spark live in its workers",
+                hint="stats() and explain() say what they do",
             )
         return self._runner.driver
 

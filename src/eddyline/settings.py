@@ -85,6 +85,8 @@ class Settings:
     tuning: Tuning = field(default_factory=Tuning)
     #: Options for experiments that were set without their prefix; they change nothing else.
     unprefixed: frozenset[str] = field(default=frozenset(), compare=False)
+    #: Processes; None: the job has not said it; 0: one per core. No answer and no plan depends on it.
+    cores: int | None = field(default=None, compare=False)
 
     def with_option(self, name: str, value: Value) -> Settings:
         """These settings with the option `name` changed to `value`, which is checked.
@@ -264,7 +266,13 @@ OPTIONS: dict[str, SettingOption] = {
     "seed": _whole("seed of all random draws", 0, experiment=True),
     "share": _choice("whether queries with the same joins share one", "on", "off"),
     "replan": _choice("whether plans may change while running", "on", "off"),
-    "shards": _whole("shards on Spark; 0 takes one per core", 0),
+    "shards": _whole("shards on Spark; 0 takes one per core. With `cores` the slices of a new checkpoint", 0),
+    "cores": SettingOption(
+        "processes of this machine that share the work of a job without Spark; auto: one per core",
+        "1, 4, … | auto",
+        "a whole number, 1 or more, or 'auto'",
+        lambda text: 0 if text.lower() == "auto" else int(text) if int(text) >= 1 else _refuse(),
+    ),
     "checkpoint_seconds": SettingOption(
         "time between embedded checkpoints; 0 takes one after every epoch", "0, 0.5, …", _SPAN, _seconds
     ),
@@ -320,7 +328,7 @@ OPTIONS: dict[str, SettingOption] = {
         "result files: gathered until they are large or old, or one per query and epoch or micro-batch", "auto", "each"
     ),
     "output_order": _choice(
-        "order of large results in files: one over all shards, or one per shard and file; auto: by-shard on Spark",
+        "order of large results in files: one over all shards, or one per shard and file; auto: by-shard on Spark, else merged",
         *("auto", "merged", "by-shard"),
     ),
     "output_seconds": SettingOption("age at which a file of gathered results is closed", "0, 0.5, …", _SPAN, _seconds),

@@ -297,6 +297,8 @@ class PatternTuning:
 
 @dataclass(frozen=True)
 class InputTuning:
+    #: Slices of a job whose checkpoint is to serve several cores: as many processes can share its work.
+    slices: int = 8
     #: Rows of a parquet file that are decoded at once. A million rows take 56 to 63 ms with any number from 4,096 to
     #: 1,048,576 (`python -m bench.micro sizes`), so this is a bound of memory.
     parquet_rows: int = 131_072

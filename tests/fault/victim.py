@@ -25,7 +25,7 @@ from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.job.saying import say
 from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.layouts import make_layout
 from eddyline.runtime.spark.job.session import open_session
 
 

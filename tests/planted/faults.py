@@ -252,7 +252,7 @@ FAULTS = (
     # -- runtime
     Fault(
         "the newest table of results stays behind",
-        "runtime/embedded/kept_results.py",
+        "runtime/driving/kept_results.py",
         "found, self._waiting, self._rows = list(self._waiting), deque(), 0",
         "found, self._waiting, self._rows = list(self._waiting)[:-1], deque(), 0",
         ("runtime/test_embedded_parts.py",),

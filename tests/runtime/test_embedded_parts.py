@@ -10,9 +10,9 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import CheckpointProblem, EddylineError
+from eddyline.runtime.driving.kept_results import KeptResults
 from eddyline.runtime.embedded.checkpoint import Checkpoint
 from eddyline.runtime.embedded.driver import EmbeddedDriver
-from eddyline.runtime.embedded.kept_results import KeptResults
 from eddyline.runtime.embedded.opening import opened
 from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
@@ -24,7 +24,7 @@ def table(*values: int) -> pa.Table:
 
 
 def test_results_are_taken_once_and_in_their_order() -> None:
-    kept = KeptResults(None, "q")  # type: ignore[arg-type]
+    kept = KeptResults("q", pa.Schema)
     for number in range(3):
         kept.keep(table(number))
     assert [one.column("k").to_pylist() for one in kept.peek()] == [[0], [1], [2]]
@@ -33,7 +33,7 @@ def test_results_are_taken_once_and_in_their_order() -> None:
 
 
 def test_punctuations_wait_apart_from_results() -> None:
-    kept = KeptResults(None, "q")  # type: ignore[arg-type]
+    kept = KeptResults("q", pa.Schema)
     kept.keep(table(1))
     kept.add_punctuations(table(2))
     assert [one.column("k").to_pylist() for one in kept.take_punctuations()] == [[2]]
@@ -42,7 +42,7 @@ def test_punctuations_wait_apart_from_results() -> None:
 
 
 def test_a_query_that_has_not_begun_has_no_start_and_no_stop() -> None:
-    kept = KeptResults(None, "q")  # type: ignore[arg-type]
+    kept = KeptResults("q", pa.Schema)
     assert kept.start is None and kept.stop is None
 
 

@@ -18,7 +18,7 @@ from eddyline.language import bind_script
 from eddyline.language.job import Job
 from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.layouts import make_layout
 from tests.property.compare import Outcome, plain_rows
 from tests.property.specs import Case
 

@@ -17,12 +17,12 @@ from eddyline.runtime.sharded.batch import BatchDocument
 from eddyline.runtime.sharded.conducting import Batches, InProcess
 from eddyline.runtime.sharded.ingest.backlog import Backlog, TakenUpTo
 from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.inputs import Inputs
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.output.parcels import opened
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.engines import forget
 from eddyline.runtime.sharded.shard.pipeline import model_pipeline
-from eddyline.runtime.spark.ingest.inputs import Inputs
 from eddyline.runtime.spark.ingest.sources import PacketReader
 from eddyline.settings import Settings
 from eddyline.testing.clocks import MovedClock

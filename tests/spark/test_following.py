@@ -16,7 +16,7 @@ from eddyline.language import bind_script
 from eddyline.runtime.sharded.ingest.control import next_control, read_control
 from eddyline.runtime.sharded.ingest.idle import IdleWatch
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.layouts import make_layout
 from eddyline.testing.clocks import MovedClock
 from tests.spark.material import stream, write_files
 

@@ -19,7 +19,7 @@ from eddyline.language import bind_script
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.spark.ingest.frames import frame_schema, packed_frame
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.layouts import make_layout
 from tests.spark.material import SCHEMA, write_files
 
 pytestmark = pytest.mark.spark

@@ -22,10 +22,11 @@ import pytest
 
 from eddyline.language import bind_script
 from eddyline.runtime.figures.memory import resident_bytes
+from eddyline.runtime.sharded.front.figures import job_report
 from eddyline.runtime.sharded.job.progress import StreamProgress
 from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import job_report, make_layout
+from eddyline.runtime.spark.job.layouts import make_layout
 from tests.spark.material import write_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -13,7 +13,7 @@ import pytest
 from eddyline import Session
 from eddyline.errors import CheckpointProblem, DataProblem
 from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.runtime.spark.job.figures import make_layout
+from eddyline.runtime.spark.job.layouts import make_layout
 from eddyline.settings import Settings
 from tests.spark.echo import EchoEngine, echo_schema
 from tests.spark.material import SCHEMA, equality, query, stream, write_files

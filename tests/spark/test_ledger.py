@@ -13,8 +13,8 @@ from eddyline.errors import CheckpointProblem
 from eddyline.model.schema import Table
 from eddyline.plan.shards.shares import route_all
 from eddyline.runtime.sharded.job.ledger import CONTROL, FORMAT, Ledger, LedgerEntry, ledger_path
+from eddyline.runtime.sharded.job.wholeness import check_whole
 from eddyline.runtime.sharded.storage.heads import Head, Heads
-from eddyline.runtime.spark.job.wholeness import check_whole
 from eddyline.state.sealed import read_sealed, write_sealed
 from tests.spark.material import SCHEMA, equality, query, stream
 

@@ -12,12 +12,12 @@ import pyarrow.parquet as parquet
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.control import write_control
 from eddyline.runtime.sharded.ingest.file_log import FileLog
+from eddyline.runtime.sharded.ingest.inputs import Inputs
 from eddyline.runtime.sharded.ingest.packet import Packet, from_blob
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.runtime.spark.conductor import grouped
-from eddyline.runtime.spark.ingest.inputs import Inputs
 from eddyline.runtime.spark.ingest.sources import PacketReader
 from eddyline.settings import Settings
 from eddyline.tuning import InputTuning, Tuning

@@ -18,6 +18,7 @@ def run(commands: argparse._SubParsersAction) -> None:
     add = command(commands, "run", "run a job file")
     add("job", help="job file")
     add("--engine", choices=("embedded", "spark"), default="embedded", help="where it runs (default: embedded)")
+    add("--cores", metavar="N", help="processes of this machine that share the work; auto: one per core (default: 1)")
     add("--master", default="local[*]", help="Spark master (default: local[*])")
     add("--once", action="store_true", help="read what is there now to its end, then close")
     add("--final", action="store_true", help="with --once: close what is open; nothing comes after that")

@@ -68,8 +68,10 @@ def opened(args: argparse.Namespace) -> Iterator[Session]:
     options: dict[str, Any] = {"out": args.out, "checkpoint": args.checkpoint, "overwrite": args.overwrite}
     options |= {"keep_results": False, "keep_memory": True}
     if args.engine == "embedded":
-        yield Session(follow=not args.once, **options)
+        yield Session(follow=not args.once, cores=args.cores, **options)
         return
+    if args.cores is not None:
+        raise SettingProblem("--cores is for --engine embedded", hint="--master local[N] says how many cores Spark has")
     # PySpark is imported only where the job runs on Spark.
     if find_spec("pyspark") is None:
         raise SettingProblem("Spark is not installed", hint="pip install 'eddyline[spark]', or --engine embedded")
@@ -90,8 +92,8 @@ def _run(session: Session, args: argparse.Namespace) -> dict[str, Any]:
     with Signals(session).obeyed(), ProgressDisplay(quiet=args.quiet) as progress:
         if not args.quiet:
             session.observe(progress.observe)
-            if args.checkpoint is not None and args.engine == "embedded":
-                # On Spark figures begin anew with every run.
+            if args.checkpoint is not None and session.is_one_process:
+                # On shards figures begin anew with every run.
                 progress.resumed(session.stats(), session.job.catalog.makers, args.checkpoint)
         session.run(once=args.once, final=args.final)
     stats = session.stats()

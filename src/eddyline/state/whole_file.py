@@ -21,6 +21,17 @@ PRIVATE = 0o600
 SHARED = 0o666
 
 _SUFFIX = ".tmp"
+#: Folders that nobody continues from: nothing in them is synced.
+_FLEETING: set[str] = set()
+
+
+def leave_unsynced(folder: str) -> None:
+    """Sync nothing in a folder from now on: it goes with this process."""
+    _FLEETING.add(os.path.abspath(folder) + os.sep)
+
+
+def _is_fleeting(path: str) -> bool:
+    return bool(_FLEETING) and os.path.join(os.path.abspath(path), "").startswith(tuple(_FLEETING))
 
 
 def write_whole(path: str, content: str | Any, *, mode: int = PRIVATE, synced: bool = True) -> None:
@@ -41,7 +52,8 @@ def write_whole(path: str, content: str | Any, *, mode: int = PRIVATE, synced: b
         try:
             while len(data):
                 data = data[os.write(file, data) :]
-            os.fsync(file)
+            if not _is_fleeting(folder):
+                os.fsync(file)
         finally:
             os.close(file)
         os.replace(hidden, path)
@@ -63,7 +75,8 @@ def append_line(path: str, line: bytes) -> None:
             left = memoryview(line)
             while len(left):
                 left = left[os.write(file, left) :]
-            os.fsync(file)
+            if not _is_fleeting(path):
+                os.fsync(file)
         finally:
             os.close(file)
     except OSError as problem:
@@ -72,6 +85,8 @@ def append_line(path: str, line: bytes) -> None:
 
 def sync_folder(folder: str) -> None:
     """Sync a folder to disk: the names in it survive a power cut then."""
+    if _is_fleeting(folder):
+        return
     opened = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

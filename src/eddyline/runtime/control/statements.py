@@ -8,8 +8,9 @@ Limits   If the runner refuses an entry, `Statements` removes it from the catalo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eddyline.errors import UserError
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 class Statements:
     """Statements, carried out one after the other."""
 
-    def __init__(self, job: Job, runner: Runner) -> None:
+    def __init__(self, job: Job, runner: Runner, again: Callable[[], Runner]) -> None:
+        """`again`: makes another runner, as the settings of the job say now."""
         self.job = job
         self.runner = runner
+        self._again, self._chosen = again, _choice(job.settings)
         #: Queries under EXPLAIN ANALYZE: `Session.analysis` has the text of each after the run.
         self.analyzed: list[str] = []
         #: For example references whose store grows for ever, and options under their old names.
@@ -50,9 +53,22 @@ class Statements:
         found = [self._carry_out(self.job.apply(statement)) for statement in parse_script(text)]
         return [text for text in found if text is not None]
 
+    def follow_settings(self) -> None:
+        """SET cores says which runner the job has, as long as that has heard nothing of the job."""
+        chosen, before = _choice(self.job.settings), self._chosen
+        if chosen == before:
+            return
+        if not (self.job.streams or self.runner.begun):
+            self._chosen, self.runner = chosen, self._again()
+        elif chosen[0] != before[0]:
+            self.job.settings = replace(self.job.settings, cores=before[0])
+            raise UserError("SET cores comes too late", hint="it stands before the first CREATE STREAM of the job")
+
     def _carry_out(self, applied: Applied) -> str | None:
         """Pass what a statement made to the runner; returns the text of an EXPLAIN."""
         match applied:
+            case Settings():
+                self.follow_settings()
             case BoundQuery():
                 self.register(applied)
             case Template():
@@ -204,3 +220,8 @@ class Statements:
             warning = self.runner.check_sink(sink)
         if warning is not None:
             self.warnings.append(warning)
+
+
+def _choice(settings: Settings) -> tuple[int | None, bool]:
+    """What decides about the runner of a job."""
+    return settings.cores, settings.cores is not None and settings.shards > 1

@@ -32,16 +32,16 @@ from eddyline.model.schema import Schema, Stream, Table
 from eddyline.model.template import BoundRequests, Request
 from eddyline.plan.shape import Part
 from eddyline.runtime.control.control import ControlFolder
+from eddyline.runtime.driving.kept_results import KeptResults, kept_figures, own_sinks
+from eddyline.runtime.driving.session_sources import SessionSources
 from eddyline.runtime.embedded.checkpoint import Checkpoint, Saved
 from eddyline.runtime.embedded.delivery import Delivery
 from eddyline.runtime.embedded.driver import EmbeddedDriver
 from eddyline.runtime.embedded.dropping import forget
 from eddyline.runtime.embedded.ending import Ending, refuse_over
 from eddyline.runtime.embedded.giving_up import give_up
-from eddyline.runtime.embedded.kept_results import KeptResults, kept_figures, own_sinks
 from eddyline.runtime.embedded.looking import analysis, dead_letters, explained, planned
 from eddyline.runtime.embedded.opening import begin, new_pipeline, opened
-from eddyline.runtime.embedded.session_sources import SessionSources
 from eddyline.runtime.embedded.watched import WatchedEmbeddedDriver
 from eddyline.runtime.engine.handout import PipelineHooks
 from eddyline.runtime.front.runner import Handle, Observer
@@ -67,6 +67,7 @@ class EmbeddedRunner:
         self.job = job
         self.handles: dict[str, Handle] = {}
         self.observers: list[Observer] = []
+        self._kept = lambda name: KeptResults(name, lambda: self.driver.pipeline.queries[name].schema)
         self._own: dict[str, list[Sink]] = {}
         self._out = out
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
@@ -144,7 +145,7 @@ class EmbeddedRunner:
         if self._driver is not None and self._is_inside:
             self._driver.roster.check_free(query.name)
         if self._driver is None or self._is_inside:
-            self.handles[query.name] = KeptResults(self, query.name)
+            self.handles[query.name] = self._kept(query.name)
         if self._driver is not None:
             self._driver.between_epochs(partial(self._driver.roster.add, query))
 
@@ -304,7 +305,6 @@ class EmbeddedRunner:
         self._refuse_inside("requests are answered between two epochs")
         driver = self.driver
         self.step_pending()
-        # What only requests need is loaded with the first of them.
         from eddyline.runtime.embedded.requests import answered
 
         return answered(driver, requests, timeout, self._thread is not None, self._has_waiting, self._clock)
@@ -415,7 +415,7 @@ class EmbeddedRunner:
             pipeline,
             sources,
             delivery,
-            own=partial(own_sinks, self, pipeline, self._own, self._keep_results),
+            own=partial(own_sinks, self.handles, self._kept, pipeline.queries, self._own, self._keep_results),
             clock=self._clock,
             checkpoint=self._checkpoint,
             control=None if self._folder is None else ControlFolder(self._folder),

@@ -2,7 +2,7 @@
 
 Answer   A `Report` has the figures of the job, its streams, queries, operators, edges, stores and shards at the end of
          an epoch: exact counts since the start, seconds per epoch and operator. `as_json` is what `--stats` writes.
-State    None: a report never changes. `figures.py` makes one of a pipeline, `spark/job/figures.py` one of the notes of
+State    None: a report never changes. `figures.py` makes one of a pipeline, `sharded/front/figures.py` one of the notes of
          all shards.
 Limits   `elapsed_s` runs from the first row read to the last result handed out or written; no start-up is in it.
 """

@@ -1,8 +1,8 @@
-"""What a session asks of an engine, and what the engine returns: one form for both engines.
+"""What a session asks of an engine, and what the engine returns: one form for all engines.
 
 Answer   `Runner` carries out what the front door says: declare, register, run, stop, look in. `Handle` is one query of
          it: its results and its place in time. An `Observer` may look at the `Report` of the job after every epoch.
-Limits   Words only. The engines are `embedded/runner.py` and `spark/runner.py`; neither knows the other.
+Limits   Words only. The engines are `embedded/runner.py`, `cores/runner.py` and `spark/runner.py`; none knows another.
 """
 
 from __future__ import annotations

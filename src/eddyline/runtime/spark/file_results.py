@@ -21,9 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from eddyline.connectors.results.landing import named_places
 from eddyline.connectors.results.output import result_files
 from eddyline.model.query import BoundQuery
-from eddyline.model.template import BoundRequests
 from eddyline.runtime.engine.epoch import punctuations_of
-from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.sharded.output.landed import landed_run
 from eddyline.runtime.sharded.output.merging import merged_in_pieces
@@ -42,10 +40,6 @@ class FileResults:
     def __init__(self, runner: SparkRunner, query: BoundQuery) -> None:
         self._runner = runner
         self._query = query
-        #: The derived streams that it reads by name.
-        known = runner.job.catalog.streams
-        read = (r.source for part in (*query.makers, query) for r in part.streams if r.derived)
-        self._read = {name: known[name] for name in read if name in known}
         #: (batch, part) of the file that was taken last: at first the newest that is there to stay. Committed results
         #: that are in no file yet are still to come.
         committed = committed_batch(runner.checkpoint)
@@ -70,13 +64,7 @@ class FileResults:
 
     @property
     def schema(self) -> pa.Schema:
-        if isinstance(self._query, BoundRequests) and self._query.request_stream is not None:
-            return self._query.request_stream.schema
-        job = self._runner.job
-        pipeline = Pipeline((*(s for s in job.streams if s.name not in self._read), *self._read.values()), job.settings)
-        for table in job.tables:
-            pipeline.add_table(table, table.schema.arrow.empty_table())
-        return pipeline.add_query(self._query).schema
+        return self._runner.schema_of_results(self._query)
 
     def take_punctuations(self) -> list[pa.Table]:
         files = _after(self._folder(punctuations_of(self._query.name)), self._taken_punctuations)

@@ -10,13 +10,14 @@ Limits   Null keys place a row in one slice; it joins nothing there, but may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from eddyline.model.expressions.expression import Expression, columns_of
+from eddyline.model.records.records import Records
 from eddyline.operators.expressions.evaluate import Issues, compile_expression
 from eddyline.operators.stream.keys import keys_of
 from eddyline.plan.shards.routing import HOME_BIT, Route
@@ -60,7 +61,14 @@ class Packer:
         }
 
     def pack(
-        self, name: str, rows: pa.Table, bad: pa.Table | None, place: int, closed: bool, first_row: int = 0
+        self,
+        name: str,
+        rows: pa.Table,
+        bad: pa.Table | None,
+        place: int,
+        closed: bool,
+        first_row: int = 0,
+        said: Sequence[Records] = (),
     ) -> list[Packet]:
         """The packets of one piece.
 
@@ -71,10 +79,11 @@ class Packer:
             place: Orders the pieces of the stream.
             closed: Nothing comes after this piece.
             first_row: The number of the first row in its file or partition.
+            said: Records between these rows, which have no column for them.
         """
         stream = self.layout.streams[self.layout.numbers[name]]
         shards = self.layout.shards
-        rows, records, misread = self._splitting.split(stream, rows)
+        rows, records, misread = self._splitting.split(stream, rows, said)
         if misread is not None:
             bad = misread if bad is None else pa.concat_tables([bad, misread])
         spoken = records_of_shards(self.layout, records, self._routes, self._keys) if records else [[]] * shards
@@ -93,8 +102,8 @@ class Packer:
         unread = [to_blob(bad) if bad is not None and bad.num_rows else None] + [None] * (shards - 1)
         number, count = self.layout.numbers[name], rows.num_rows
         return [
-            Packet(shard, number, place, newest, count, closed, blob, spoiled, census, records_blob(said))
-            for shard, (blob, spoiled, said) in enumerate(zip(blobs, unread, spoken, strict=True))
+            Packet(shard, number, place, newest, count, closed, blob, spoiled, census, records_blob(spoken_to))
+            for shard, (blob, spoiled, spoken_to) in enumerate(zip(blobs, unread, spoken, strict=True))
         ]
 
     def hand_on(self, name: str, maker: int, shard: int, rows: pa.Table) -> Iterator[Packet]:

@@ -15,10 +15,13 @@ import sys
 from eddyline.runtime.figures.memory import keep_freed_memory
 from eddyline.runtime.sharded.workers.processes import folder_of, start
 from eddyline.runtime.sharded.workers.serving import SUBREAPER, tell_system
+from eddyline.state.whole_file import leave_unsynced
 
 
 def _main() -> None:
     keep_freed_memory()
+    for fleeting in sys.argv[1:]:
+        leave_unsynced(fleeting)
     # What is loaded now stays: the collector of a fork need not write into pages that all share.
     gc.freeze()
     # The processes end below this one, and nobody waits for them.

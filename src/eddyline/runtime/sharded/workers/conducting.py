@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain
 from typing import TypeVar
 
@@ -124,13 +126,20 @@ class _Tasks:
 
 
 def _pickled(phases: Phases) -> bytes:
+    """Code without a place from which another process could import it goes by value, where cloudpickle is installed."""
+    dumps = pickle.dumps
+    if find_spec("cloudpickle") is not None:
+        dumps = import_module("cloudpickle").dumps
     for own, code in phases.packed.functions.functions:
         try:
-            pickle.dumps(code)
+            if dumps is pickle.dumps and getattr(code, "__module__", None) == "__main__":
+                raise TypeError("it stands in the program that runs")
+            dumps(code)
         except Exception as problem:
             raise Unsupported(
                 f"function {own.name} cannot go to another process",
                 detail=str(problem),
-                hint="define it at the top of a module that can be imported",
+                hint="define it at the top of a module that can be imported, or pip install cloudpickle",
             ) from problem
-    return pickle.dumps(phases)
+    found: bytes = dumps(phases)
+    return found

@@ -17,14 +17,16 @@ from eddyline.runtime.sharded.workers.processes import EngineProcesses
 
 
 class OwnProcesses(EngineProcesses):
-    def __init__(self) -> None:
+    def __init__(self, fleeting: str | None = None) -> None:
+        """`fleeting`: a folder that nobody continues from."""
+        self._fleeting = [] if fleeting is None else [fleeting]
         self._lock = threading.Lock()
         self._open()
 
     def _open(self) -> None:
         paths = [path for path in sys.path if path]
         self._forking = subprocess.Popen(
-            [sys.executable, "-m", __package__],
+            [sys.executable, "-m", __package__, *self._fleeting],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
@@ -56,6 +58,8 @@ class OwnProcesses(EngineProcesses):
     def close(self) -> None:
         """They end within a second."""
         assert self._forking.stdin is not None and self._forking.stdout is not None
+        if self._forking.stdin.closed:
+            return
         with suppress(BrokenPipeError):
             self._forking.stdin.close()
         self._forking.stdout.close()

@@ -8,9 +8,15 @@ Limits   Spark calls it for one batch after the other.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+from typing import Any
+
 from pyspark.sql import DataFrame, SparkSession
 
 from eddyline.runtime.sharded.conducting import Batches
+from eddyline.runtime.sharded.ingest.inputs import Inputs
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.job.roster import ShardedRoster
 from eddyline.runtime.sharded.output.parcels import Parcel
@@ -18,7 +24,9 @@ from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine
 from eddyline.runtime.spark.conductor import SparkConductor
 from eddyline.runtime.spark.ingest.frames import LAYOUT
-from eddyline.runtime.spark.ingest.inputs import Inputs
+from eddyline.state.sealed import damaged
+
+_HELD = "what a batch reads"
 
 
 class SparkBatches:
@@ -42,11 +50,12 @@ class SparkBatches:
         """
         self._spark, self._first, self._roster, self._has_frames = spark, first, roster, has_frames
         self._conductor = SparkConductor(spark, Phases(first, engine))
+        self._checkpoint = layout.checkpoint
         self._inputs, self._batches = Inputs(layout), Batches(layout.checkpoint, layout.shards)
 
     def conduct(self, frame: DataFrame, number: int) -> list[Parcel]:
         packed = self._first if self._roster is None else self._roster.packed
-        source, end = self._inputs.source(number)
+        source, end = offsets_of(self._checkpoint, number)
         # For tasks that pack rows of DataFrames.
         self._spark.sparkContext.setLocalProperty(LAYOUT, packed.digest)
         return self._batches.parcels(
@@ -55,3 +64,17 @@ class SparkBatches:
             lambda head: (self._inputs.batch(number, packed, end, head), end),
             lambda batch: self._conductor.run(batch, frame if self._has_frames else None),
         )
+
+
+def offsets_of(checkpoint: str, number: int) -> tuple[str, dict[str, Any]]:
+    """The digest of what Spark has written down of a batch, and the offset of our source where it ends. Offsets are of
+    Spark's first form: a line per source."""
+    path = os.path.join(checkpoint, "offsets", str(number))
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        found = [json.loads(line) for line in content.splitlines()[1:] if line.startswith(b"{")]
+        mine = next(offset for offset in found if "files" in offset and "runs" in offset)
+    except (OSError, ValueError, StopIteration) as problem:
+        raise damaged(path, _HELD, problem) from problem
+    return hashlib.sha256(content).hexdigest(), mine

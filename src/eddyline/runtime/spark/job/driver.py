@@ -16,54 +16,42 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.sinks import hand_over_problem
 from eddyline.errors import EddylineError
-from eddyline.language.catalog import Catalog, DeclaredSink
-from eddyline.model.clock import Clock, WallClock
-from eddyline.model.template import Request
-from eddyline.runtime.control.request_answers import job_stopped, request_timeout
-from eddyline.runtime.driving.query_sinks import SessionSinks
-from eddyline.runtime.figures.publication import Publication
-from eddyline.runtime.reporting.reporter import Reporter
+from eddyline.language.catalog import DeclaredSink
+from eddyline.model.clock import Clock
+from eddyline.runtime.sharded.front.driver import LOOK_SECONDS, ShardedDriver
 from eddyline.runtime.sharded.ingest.control import ask_to_stop, forget_stop, write_control
 from eddyline.runtime.sharded.ingest.file_log import take_warnings
-from eddyline.runtime.sharded.ingest.idle import IdleWatch
-from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, write_pending
+from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.job.progress import StreamProgress
-from eddyline.runtime.sharded.job.requests import PendingAnswer
-from eddyline.runtime.sharded.job.roster import ShardedRoster
-from eddyline.runtime.sharded.job.shipped import Shipped
-from eddyline.runtime.sharded.job.ticker import Ticker
-from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
+from eddyline.runtime.sharded.output.delivery import Delivered
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine, ShardPipeline
 from eddyline.runtime.spark.ingest.frames import packed_frame
 from eddyline.runtime.spark.ingest.sources import PacketSource
 from eddyline.runtime.spark.job.batches import SparkBatches
 from eddyline.runtime.spark.job.failure import is_lost, readable
 from eddyline.runtime.spark.job.guest import is_shared, job_settings
-from eddyline.runtime.spark.job.running_changes import RunningChanges
 from eddyline.runtime.spark.job.stages import StageTimes
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.state.sealed import kept_in
 
-#: Seconds between two checks of the running query.
-_LOOK_SECONDS = 0.2
 #: Events are taken over after this number of batches; `session.py` has Spark keep twice as many.
 _EVENTS_AT_ONCE = 32
 
 
-class SparkDriver:
+class SparkDriver(ShardedDriver):
+    name, by_shard = "spark", True
+
     def __init__(
         self,
         spark: SparkSession,
@@ -86,70 +74,14 @@ class SparkDriver:
             engine: What runs a shard; tests have others.
         """
         self.spark = spark
-        self.layout = layout
         self.frames = dict(frames or {})
-        self.on_batch = on_batch
-        self.progress = StreamProgress(layout.streams)
         self.times = StageTimes()
-        #: What readers in other threads see of the job; None: there are none.
-        self.publication: Publication | None = None
-        self.clock = clock or WallClock()
-        self._engine = engine
         self._batches: SparkBatches | None = None
         #: What ended a batch before it was delivered.
         self._lost: Exception | None = None
-        self.delivery = BatchDelivery(
-            {s.name: s for s in layout.streams},
-            layout.staging,
-            out,
-            self._delivered,
-            self._opened_sink,
-            layout.settings,
-            self.clock,
-            by_shard=True,
-        )
-        self.delivery.is_shared = partial(is_shared, spark)
-        self.idle = IdleWatch(layout.streams, layout.checkpoint, self.clock)
-        self.ticker = Ticker()
-        self.changes = RunningChanges(self)
-        #: Queries that come and go; None: those of the layout, for ever.
-        self.roster: ShardedRoster | None = None
-        #: Writes the job's report; None: the job has none.
-        self.reporter: Reporter | None = None
-        #: Functions of one's own, which tasks get along with the layout.
-        self.functions = Shipped()
         self.query: StreamingQuery | None = None
-        self._stopping = False
-        #: Requests that are answered when the run ends, and what takes the answers.
-        self.last_requests: Sequence[Request] = ()
-        self.on_answers: Callable[[list[pa.Table]], None] = lambda tables: None
-        #: Control records below this number are read before the job rests.
-        self._last_control = 0
-        #: The run is over, well or not.
-        self.ended = False
-
-    def add_query(
-        self, name: str, schema: pa.Schema, declared: Sequence[DeclaredSink] = (), own: Sequence[Sink] = ()
-    ) -> None:
-        """Say where a query's results go; before `run` or `start`."""
-        self.delivery.add_query(name, schema, declared, own)
-
-    def add_queries(self, catalog: Catalog, own: Mapping[str, Sequence[Sink]] | SessionSinks | None = None) -> None:
-        """All queries of the layout, with the sinks that the catalog declares for them; from now on queries come and
-        go.
-
-        Args:
-            catalog: The job.
-            own: Further sinks: by query, or a function that is asked for each, also for those that come later.
-        """
-        given: SessionSinks = own if callable(own) else lambda name, _: (own or {}).get(name, ())
-        self.roster = ShardedRoster(self.layout, catalog, self.delivery, given)
-
-    def be_watched(self, reporter: Reporter) -> None:
-        """Write reports with the batches, and while none comes."""
-        self.reporter = reporter
-        self.delivery.on_dead = reporter.dead.take
-        self.delivery.tail_of = reporter.tail
+        super().__init__(layout, out=out, on_batch=on_batch, clock=clock, engine=engine)
+        self.delivery.is_shared = partial(is_shared, spark)
 
     def run(self) -> StreamProgress:
         """Read what is there, end the streams, return when everything is written."""
@@ -176,32 +108,6 @@ class SparkDriver:
             pending = self._send_last_requests()
             self._run_once()
             self.on_answers(pending.tables)
-
-    def _report_end(self, problem: BaseException | None = None) -> None:
-        if self.reporter is not None:
-            self.reporter.end(problem)
-
-    def request(self, requests: Sequence[Request], timeout: float | None) -> list[pa.Table]:
-        """Have the shards of the running job answer requests to its templates, and wait for the answers."""
-        assert self.roster is not None
-        said, pending = self.roster.requests.record(requests, timeout)
-        write_control(self.layout.checkpoint, said)
-        limit = None if timeout is None else self.clock.now() + timeout
-        while not pending.wait(_LOOK_SECONDS / 4):
-            self.raise_failure()
-            if not self.is_running:
-                raise job_stopped(self.layout.checkpoint)
-            if limit is not None and self.clock.now() > limit:
-                raise request_timeout(timeout)
-        return pending.tables
-
-    def _send_last_requests(self) -> PendingAnswer:
-        """Write the control record of the requests that are answered when the run ends. The source reads it even after a
-        request to stop."""
-        assert self.roster is not None
-        said, pending = self.roster.requests.record(self.last_requests, last=True)
-        self._last_control = write_control(self.layout.checkpoint, said) + 1
-        return pending
 
     @property
     def is_running(self) -> bool:
@@ -234,19 +140,7 @@ class SparkDriver:
     def start(self) -> None:
         """Follow the sources until `stop`."""
         self.query = self._start(once=False)
-        duties: dict[str, Callable[[], object]] = {
-            **self._closing(),
-            "idle streams are not noted": self.idle.note_silent,
-        }
-        if self.roster is not None:
-            duties |= {
-                "control records are not taken up": self.roster.request_batch,
-                "no report is written": self._rest,
-            }
-        self.ticker.start(duties)
-
-    def _closing(self) -> dict[str, Callable[[], object]]:
-        return {"results stay gathered": self.delivery.close_ripe_files}
+        self.ticker.start(self._duties())
 
     def stop(self, patience: float = 60.0) -> StreamProgress:
         """End after the batch that is running, if any; the checkpoint then continues exactly there."""
@@ -257,7 +151,7 @@ class SparkDriver:
         self._note_stop()
         if pending is not None:
             limit = self.clock.now() + patience
-            while query.isActive and self.clock.now() < limit and not pending.wait(_LOOK_SECONDS):
+            while query.isActive and self.clock.now() < limit and not pending.wait(LOOK_SECONDS):
                 take_warnings(self.layout.checkpoint)
         self._finish_batch(query, patience)
         self.ended = True
@@ -297,22 +191,11 @@ class SparkDriver:
             if not (self._stopping and is_lost(problem)):
                 raise
 
-    def ask_to_stop(self) -> None:
-        """Let `run` or `wait` return after the batch that is running; safe to call from a signal handler."""
-        self._stopping = True
-        self._note_stop()
-
-    def _note_stop(self) -> None:
-        """The source has nothing new from here on. Where the disk is full, the batch at hand is still the last one of
-        `wait`."""
-        with contextlib.suppress(OSError):
-            ask_to_stop(self.layout.checkpoint, self._last_control)
-
     def wait(self) -> StreamProgress:
         """After `start`: return when the job has failed or was asked to stop."""
         assert self.query is not None
         try:
-            while not self._stopping and not self.query.awaitTermination(_LOOK_SECONDS):
+            while not self._stopping and not self.query.awaitTermination(LOOK_SECONDS):
                 take_warnings(self.layout.checkpoint)
                 if self.delivery.failed is not None:
                     self.raise_failure()
@@ -335,7 +218,7 @@ class SparkDriver:
         self.query = query = self._start(once=True)
         try:
             # In short turns, so that signals are handled in between.
-            while not query.awaitTermination(_LOOK_SECONDS):
+            while not query.awaitTermination(LOOK_SECONDS):
                 if self._stopping and self.frames:
                     self._finish_batch(query)
         except Exception as problem:
@@ -394,12 +277,6 @@ class SparkDriver:
             raise
         self.delivery(parcels, batch)
 
-    def _failed(self, problem: BaseException) -> EddylineError:
-        """What ended the job; its last report says it too."""
-        found = self._readable(problem)
-        self._report_end(found)
-        return found
-
     def _readable(self, problem: BaseException) -> EddylineError:
         """What went wrong, in one message: in a sink or a callback of this process, or somewhere in Spark."""
         failed = self.delivery.failed
@@ -408,39 +285,10 @@ class SparkDriver:
     def _opened_sink(self, sink: DeclaredSink) -> Sink:
         return open_spark_sink(self.spark, sink, self.layout.checkpoint)
 
-    def _delivered(self, delivered: Delivered) -> None:
-        # One report at a time, and none of a batch that is half noted.
-        with nullcontext() if self.reporter is None else self.reporter.lock, self._changing():
-            self._take(delivered)
-            if self.reporter is not None:
-                self.reporter.beat()
-
-    def _changing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.publication is None else self.publication.change()
-
-    def _rest(self) -> None:
-        """While no batch comes: write a report if one is due, and no batch is being noted."""
-        reporter = self.reporter
-        if reporter is not None and reporter.is_due and reporter.lock.acquire(blocking=False):
-            try:
-                with self._changing():
-                    reporter.beat()
-            finally:
-                reporter.lock.release()
-
     def _take(self, delivered: Delivered) -> None:
-        self.progress.take(delivered)
-        for note in delivered.notes.values():
-            self.idle.saw_rows([name for name, rows in note["rows_in"].items() if rows])
-        with kept_in(self.layout.checkpoint):
-            write_pending(self.layout.checkpoint, delivered.batch, delivered.pending)
-            if self.roster is not None:
-                self.roster.after_batch(delivered)
-                self.progress.forget_oldest(self.delivery.schemas)
+        super()._take(delivered)
         if self.query is not None and self.progress.batches % _EVENTS_AT_ONCE == 0:
             self._note_events(self.query)
-        if self.on_batch is not None:
-            self.on_batch(delivered, self.progress)
 
     def _note_events(self, query: StreamingQuery) -> None:
         """Take over what Spark measured, before it forgets the oldest events, and what planning had to warn of."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from eddyline.runtime.figures.epoch_times import EpochTimes
+from eddyline.runtime.sharded.front.batch_times import BatchTimes
 from eddyline.runtime.spark.job.failure import is_lost
 
 #: Spark's names of the stages of a micro-batch, in order, and what they do.
@@ -28,17 +28,13 @@ STAGES = {
 }
 
 
-class StageTimes:
+class StageTimes(BatchTimes):
     """Spark's seconds per stage: of the newest micro-batches one by one, of all of them in sum."""
 
     def __init__(self) -> None:
-        self.stages = {stage: EpochTimes() for stage in STAGES}
+        super().__init__(STAGES, "triggerExecution")
         #: The run whose events were taken last, and its last batch.
         self._last = ("", -1)
-
-    @property
-    def whole(self) -> EpochTimes:
-        return self.stages["triggerExecution"]
 
     def take(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Count the events of batches that are new; a trigger without a batch has an event too."""
@@ -69,6 +65,3 @@ class StageTimes:
         """Whether the batch of an event, and so every one before it, has been counted."""
         run, last = self._last
         return bool(event["runId"] == run and event["batchId"] <= last)
-
-    def newest(self) -> dict[str, list[float]]:
-        return {stage: list(times.newest) for stage, times in self.stages.items()}

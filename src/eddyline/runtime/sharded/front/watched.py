@@ -1,6 +1,6 @@
-"""What a reporter sees of a job on Spark.
+"""What a reporter sees of a job on several shards.
 
-Answer   `WatchedSparkDriver` gives reports made of the shards' notes, plans of the driver's model, and results as they
+Answer   `WatchedShards` gives reports made of the shards' notes, plans of the driver's model, and results as they
          are delivered.
 State    None of its own.
 Limits   Between two batches, or while one that has been delivered is being noted.
@@ -14,19 +14,17 @@ from eddyline.connectors.base import Sink
 from eddyline.runtime.driving.watched_driver import WatchedDriver
 from eddyline.runtime.figures.report import Report
 from eddyline.runtime.reporting.registered_view import detail
-from eddyline.runtime.spark.job.figures import job_report
+from eddyline.runtime.sharded.front.figures import job_report
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.job.driver import SparkDriver
+    from eddyline.runtime.sharded.front.driver import ShardedDriver
 
 
-class WatchedSparkDriver(WatchedDriver):
-    name = "spark"
-
-    def __init__(self, driver: SparkDriver) -> None:
+class WatchedShards(WatchedDriver):
+    def __init__(self, driver: ShardedDriver) -> None:
         assert driver.roster is not None
         super().__init__(driver.roster.model, driver.delivery)
-        self._driver, self._roster = driver, driver.roster
+        self.name, self._driver, self._roster = driver.name, driver, driver.roster
 
     def report(self) -> Report:
         return job_report(self._driver, plans=False)

@@ -1,60 +1,48 @@
-"""A job on Spark: what it is before it runs, and its figures afterwards.
+"""A job on several shards: how it would be cut, and its figures afterwards.
 
-Answer   `make_layout` settles a job with its checkpoint and routes its queries; `job_report` has its figures, in
-         the form that both engines share.
-Limits   Times are those of the driver and of Spark; shards run at the same time, so their seconds do not add up to
+Answer   `planned_routing` says how rows would find shards; `job_report` has the figures of a job, in the form that all
+         engines share.
+Limits   Times are those of the driver, or of Spark; shards run at the same time, so their seconds do not add up to
          them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from eddyline.language import Job
-from eddyline.model.expressions.own_function import OwnFunction
 from eddyline.model.query import BoundQuery
-from eddyline.model.schema import Stream, Table
 from eddyline.operators.stream.reading import timeline_name
 from eddyline.plan.shards.routing import RoutingTable
 from eddyline.plan.shards.shares import books_of, declared_rates, route_all
 from eddyline.runtime.figures.figures import memory_budget, merged_further, nodes_of
 from eddyline.runtime.figures.report import JobFigures, QueryFigures, Report, ShardFigures, StoreFigures, StreamFigures
 from eddyline.runtime.figures.response import Times
-from eddyline.runtime.sharded.job.layout import JobLayout
 from eddyline.runtime.sharded.job.ledger import Ledger
 from eddyline.runtime.sharded.job.progress import StreamProgress
-from eddyline.runtime.sharded.job.reconciling import reconciled
 from eddyline.runtime.sharded.shard.pipeline import model_pipeline
-from eddyline.runtime.spark.job.driver import SparkDriver
-from eddyline.settings import Settings
+
+if TYPE_CHECKING:
+    from eddyline.runtime.sharded.front.driver import ShardedDriver
 
 
-def make_layout(
-    spark: SparkSession,
-    checkpoint: str,
-    streams: Sequence[Stream],
-    queries: Sequence[BoundQuery],
-    tables: Sequence[Table] = (),
-    settings: Settings | None = None,
-    functions: Sequence[OwnFunction] = (),
-) -> JobLayout:
-    """The layout of a job over a checkpoint, new or continued; refuses what does not fit the checkpoint."""
-    usual = spark.sparkContext.defaultParallelism
-    return reconciled(checkpoint, streams, queries, tables, settings or Settings(), usual, functions)
+def planned_routing(checkpoint: str, job: Job, queries: Sequence[BoundQuery], usual: int) -> RoutingTable:
+    """How rows would find shards if a run with these queries began now.
 
-
-def planned_routing(spark: SparkSession, checkpoint: str, job: Job, queries: Sequence[BoundQuery]) -> RoutingTable:
-    """How rows would find shards if a run with these queries began now."""
+    Args:
+        checkpoint: The folder.
+        job: The job.
+        queries: Those of the run.
+        usual: Shards, if neither the job nor the checkpoint says it.
+    """
     ledger = Ledger.read(checkpoint)
-    shards = job.settings.shards or ledger.shards or spark.sparkContext.defaultParallelism
+    shards = job.settings.shards or ledger.shards or usual
     rates, books = declared_rates(job.streams), books_of(job.streams)
     return route_all(queries, [s.name for s in job.streams], rates, shards, books=books, steps=ledger.steps or None)
 
 
-def job_report(driver: SparkDriver, plans: bool = True) -> Report:
+def job_report(driver: ShardedDriver, plans: bool = True) -> Report:
     """How a job stands, in the form that both engines share; `plans`: with the plan of every query as text."""
     stages, progress = driver.stages(), driver.progress
     held = [note["statistics"] for note in progress.notes.values()]
@@ -95,7 +83,7 @@ def job_report(driver: SparkDriver, plans: bool = True) -> Report:
             partials_avoided=progress.counts.get("partials_avoided", 0),
             null_results=dict(progress.null_results),
             migrations=() if driver.roster is None else tuple(driver.roster.replanning.migrations),
-            stage_seconds={stage: times.sum for stage, times in stages.stages.items() if stage != "triggerExecution"},
+            stage_seconds={stage: times.sum for stage, times in stages.parts.items()},
             memory_bytes=max(progress.worker_bytes, default=0),
             refused_plans=() if driver.roster is None else tuple(driver.roster.model.planner.refused),
             histograms={"epoch": stages.whole.histogram.as_json(), "response": progress.histogram.as_json()},
@@ -150,7 +138,7 @@ def _each_shard(progress: StreamProgress) -> dict[int, dict[str, Any]]:
     }
 
 
-def _plans(driver: SparkDriver) -> dict[str, str]:
+def _plans(driver: ShardedDriver) -> dict[str, str]:
     model = model_pipeline(driver.layout) if driver.roster is None else driver.roster.model
     layout = driver.layout if driver.roster is None else driver.roster.layout
     routings = layout.routing.routings

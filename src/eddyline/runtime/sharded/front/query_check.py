@@ -1,4 +1,4 @@
-"""Queries that this process can answer, and Spark cannot.
+"""Queries that one process can answer, and several shards cannot.
 
 Answer   `check_query` raises, with a hint, where a query needs what shards and DataFrames do not have.
 State    None.
@@ -26,8 +26,8 @@ def check_query(query: BoundQuery, streams: Mapping[str, Stream], frames: Contai
         if query.is_composed and part.pattern is not None and streams[part.references[0].source].constraints:
             raise Unsupported(
                 f"query {query.name} reads the matches of a pattern over {part.pattern.book.stream}, which has constraints",
-                detail="on Spark violations are found where a trace is, and derived rows are made in one shard",
-                hint="run the job in this process, or write the pattern as a query of its own",
+                detail="on several shards violations are found where a trace is, and derived rows are made in one shard",
+                hint="run the job in one process, or write the pattern as a query of its own",
             )
     for reference in query.streams:
         source = reference.source

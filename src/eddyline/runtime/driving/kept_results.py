@@ -1,6 +1,6 @@
-"""Results of an embedded query, until a program takes them.
+"""Results of a query in this process, until a program takes them.
 
-Answer   `KeptResults` is the `Handle` of a query of an embedded session: its results, and the punctuations of its
+Answer   `KeptResults` is the `Handle` of a query of a session without Spark: its results, and the punctuations of its
          results.
 State    Tables that nothing has taken yet, and how many rows were dropped of them: the oldest, where SET keep_results
          bounds their number.
@@ -12,30 +12,29 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
 from eddyline.connectors.base import Sink
 from eddyline.connectors.results.sinks import CallbackSink
 from eddyline.errors import EddylineWarning, Unsupported
-from eddyline.runtime.embedded.roster import instant
+from eddyline.operators.join.port import LONG_AGO
 from eddyline.runtime.engine.epoch import results_of
-from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.unit import Registered
+from eddyline.runtime.front.runner import Handle
 from eddyline.settings import Settings
-
-if TYPE_CHECKING:
-    from eddyline.runtime.embedded.runner import EmbeddedRunner
 
 
 class KeptResults:
     """Results of a query until they are taken; one thread may keep while another takes."""
 
-    def __init__(self, runner: EmbeddedRunner, name: str) -> None:
-        self._runner = runner
-        self._name = name
+    def __init__(self, name: str, schema: Callable[[], pa.Schema]) -> None:
+        """`schema`: that of the results, where the query is not registered yet."""
+        self._name, self._schema = name, schema
+        #: Of the query.
+        self.settings = Settings()
         self._lock = threading.Lock()
         self._waiting: deque[pa.Table] = deque()
         #: Rows that wait, and those that were dropped.
@@ -46,7 +45,10 @@ class KeptResults:
 
     @property
     def start(self) -> int | None:
-        return None if self.registered is None else instant(self.registered.start)
+        if self.registered is None or self.registered.start == LONG_AGO:
+            # From the first row on.
+            return None
+        return self.registered.start
 
     @property
     def stop(self) -> int | None:
@@ -54,14 +56,14 @@ class KeptResults:
 
     @property
     def schema(self) -> pa.Schema:
-        return (self.registered or self._runner.driver.pipeline.queries[self._name]).schema
+        return self._schema() if self.registered is None else self.registered.schema
 
     @property
     def waiting(self) -> int:
         return self._rows
 
     def keep(self, table: pa.Table) -> None:
-        settings = Settings() if self.registered is None else self.registered.query.settings
+        settings = self.settings
         with self._lock:
             self._waiting.append(table)
             self._rows += table.num_rows
@@ -119,18 +121,22 @@ def kept_figures(handles: Mapping[str, object]) -> dict[str, Any]:
 
 
 def own_sinks(
-    runner: EmbeddedRunner, pipeline: Pipeline, own: Mapping[str, list[Sink]], keeps: bool, name: str, schema: pa.Schema
+    handles: dict[str, Handle],
+    made: Callable[[str], KeptResults],
+    queries: Mapping[str, Registered],
+    own: Mapping[str, list[Sink]],
+    keeps: bool,
+    name: str,
+    schema: pa.Schema,
 ) -> list[Sink]:
     """What a session wants of a query that is now registered, or of the punctuations of its results: the sinks that are
     its `own`, and with `keeps` the results."""
     query = results_of(name)
-    known = runner.handles.get(query)
+    known = handles.get(query)
     if name != query:
         return [CallbackSink(known.add_punctuations)] if keeps and isinstance(known, KeptResults) else []
     if not isinstance(known, KeptResults) or known.registered is not None:
-        known = runner.handles[name] = KeptResults(runner, name)
-    known.registered = pipeline.queries[name]
-    found = [*own.get(name, [])]
-    if keeps:
-        found.append(CallbackSink(known.keep))
-    return found
+        known = handles[name] = made(name)
+    known.registered = queries[name]
+    known.settings = known.registered.query.settings
+    return [*own.get(name, []), *([CallbackSink(known.keep)] if keeps else [])]

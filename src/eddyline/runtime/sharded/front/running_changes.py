@@ -1,4 +1,4 @@
-"""What a session adds to its job, and drops, while the job runs on Spark.
+"""What a session adds to its job, and drops, while the job runs on several shards.
 
 Answer   Each change becomes a control record, which `ShardedRoster` takes up between two batches. `add` and `promise`
          wait until the record has been taken up, and raise what refused it.
@@ -19,14 +19,14 @@ from eddyline.runtime.recovery.catalog_text import created_by, punctuation_text
 from eddyline.runtime.sharded.job.ledger import JOB
 
 if TYPE_CHECKING:
-    from eddyline.runtime.spark.job.driver import SparkDriver
+    from eddyline.runtime.sharded.front.driver import ShardedDriver
 
 #: Seconds after which a session no longer waits for a record to be taken up.
 _PATIENCE = 30.0
 
 
 class RunningChanges:
-    def __init__(self, driver: SparkDriver) -> None:
+    def __init__(self, driver: ShardedDriver) -> None:
         self._driver = driver
         self._control = ControlFolder(driver.layout.checkpoint)
 
@@ -52,9 +52,11 @@ class RunningChanges:
         assert driver.roster is not None
         number = self._control.append(add_record(sql))
         limit = driver.clock.now() + _PATIENCE
+        driver.go_on()
         while driver.is_running and not driver.delivery.is_mine and driver.clock.now() < limit:
             if driver.roster.ledger.applied > number:
                 break
+            driver.go_on()
             driver.clock.sleep(0.05)
         refused = driver.roster.ledger.refused.get(str(number))
         if refused is not None:

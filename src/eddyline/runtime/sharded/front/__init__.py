@@ -1,0 +1,1 @@
+"""What sessions and reports ask of a job on several shards"""
