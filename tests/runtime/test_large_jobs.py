@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -45,6 +48,35 @@ def run(text: str, streams: int, steps: int = 3) -> tuple[float, float, int]:
                 session.step()
 
         return stands, cpu(epochs) / steps, resident()
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """Steps of Python's interpreter: unlike seconds they are the same on every machine."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_query_costs_the_same_beside_few_and_beside_many() -> None:
+    """Found by `bench.turns`: each query that came looked through the settings of all that were there."""
+    per_query = {}
+    for count in (10, 60, 240):
+        with Session(keep_results=False) as session:
+            session.execute(STREAM.format(0) + "\n".join(FORMS[0].format(n, 0) for n in range(count)))
+            per_query[count] = steps_of(lambda: session.step()) / count  # noqa: B023
+    assert per_query[240] < 1.02 * per_query[60], per_query
 
 
 @pytest.mark.long

@@ -193,7 +193,7 @@ class Pipeline:
         try:
             registered = self.queries[query.name] = self.kinds.of(query, start).register(query, start, slot)
             self.timeline(registered.unit.streams)
-            self.spilling.look_up_budget()
+            self.spilling.queries_changed = True
         except BaseException:
             self.derived.end(query)
             raise
@@ -253,7 +253,7 @@ class Pipeline:
         self.triggers.forget(name)
         self.stopping.discard(name)
         registered.unit.leave(name)
-        self.spilling.look_up_budget()
+        self.spilling.queries_changed = True
         self._forget_timelines()
         self.derived.end(registered.query)
         for maker in reversed(registered.query.makers):

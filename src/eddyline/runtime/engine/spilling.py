@@ -46,17 +46,21 @@ class Spilling:
         self._reported = 0
         #: Pipelines that share the budgets: the shards of a job.
         self.parts = 1
-        #: Bytes that may be held in memory; None: no query spills.
-        self.budget: int | None = None
+        #: A query has come or gone since the budget was looked up.
+        self.queries_changed = False
+        self._budget: int | None = None
 
-    def look_up_budget(self) -> None:
-        """A query has come or gone."""
-        settings = [query.query.settings for query in self.pipeline.queries.values()]
-        least = min(
-            (s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None),
-            default=None,
-        )
-        self.budget = None if least is None else least // self.parts
+    @property
+    def budget(self) -> int | None:
+        """Bytes that may be held in memory; None: no query spills. It is looked up once per change of the queries, not
+        per query that comes: a job may have thousands."""
+        if self.queries_changed:
+            settings = (query.query.settings for query in self.pipeline.queries.values())
+            budgets = (s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None)
+            least = min(budgets, default=None)
+            self._budget = None if least is None else least // self.parts
+            self.queries_changed = False
+        return self._budget
 
     @property
     def held(self) -> int:
