@@ -29,7 +29,7 @@ def test_a_first_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
             "eddyline run demo/job.sql --engine embedded --once --out demo/results --checkpoint demo/checkpoint" in said
         )
         assert all(f"{name}: {count:,} results" in said for name, count in figures["results"].items())
-        assert "embedded checkpoint, format 7" in said and "more rows" in said
+        assert "embedded checkpoint, format 8" in said and "more rows" in said
         # Rows stored for the join without windows: flat with punctuations, ever more without.
         lines = {line.split()[1]: line for line in said.splitlines() if line.startswith(("│ on ", "│ off "))}
         flat, growing = (

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, STRING
-from eddyline.operators.aggregate.saved import waiting_blocks
+from eddyline.operators.aggregate.instant_queue import InstantQueue
 from eddyline.operators.ranking.followed import Following
 from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows, RankSpec, first_rows
-from eddyline.operators.ranking.saved import WAITING, RankedBlocks, waiting_rows
+from eddyline.operators.ranking.saved import RankedBlocks
 
 SCHEMA = pa.schema([("name", pa.string()), ("v", pa.int64()), ("_op", pa.string()), ("_ts", pa.timestamp("us"))])
 
@@ -185,26 +185,24 @@ def test_ranked_rows_that_were_saved_go_on(gone: int) -> None:
     one.changes(1)
     state, blocks = kept.snapshot("run")
     tables |= {name: block() for name, block in blocks.items() if name not in tables}
-    name, more = waiting_blocks(
-        "waiting", [arriving(one, 4, (1, "e", 5), (3, "f", 2)), arriving(one, 6, (2, "a", None))], WAITING
-    )
+    queue = InstantQueue(ArrivingRows)
+    for rows in (arriving(one, 4, (1, "e", 5), (3, "f", 2)), arriving(one, 6, (2, "a", None))):
+        queue.append(rows)
+    queued, more = queue.snapshot("waiting")
     # What is written of texts: those of the rows that wait came after the snapshot.
     state, blocks = kept.snapshot("run")
     tables |= {name: block() for name, block in (blocks | more).items() if name not in tables}
     other = RankedRows(one.spec)
     RankedBlocks(other).restore(state, tables.__getitem__)
-    waiting = waiting_rows(name, tables.__getitem__)
+    restored = InstantQueue(ArrivingRows)
+    restored.restore(queued, tables.__getitem__)
+    waiting = restored.until(6)
     assert other.rows.held == one.rows.held == 3
     for ranked in (one, other):
         for rows in waiting:
             ranked.add(rows)
     expected = one.changes(7)
     assert said(other.changes(7)) == said(expected) and "+e" in said(expected)
-
-
-def test_nothing_that_waits_is_saved_as_nothing() -> None:
-    assert waiting_blocks("waiting", [], WAITING) == (None, {})
-    assert waiting_rows(None, {}.__getitem__) == []
 
 
 def test_texts_that_no_row_names_are_forgotten() -> None:

@@ -61,11 +61,11 @@ def test_the_other_engine_and_other_formats_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["embedded", "spark"])
 def test_a_checkpoint_of_the_release_before_is_refused_with_that_release(tmp_path: Path, engine: str) -> None:
-    assert snapshot.FORMAT == heads.FORMAT == ledger.FORMAT == 7
+    assert snapshot.FORMAT == heads.FORMAT == ledger.FORMAT == 8
     claim(str(tmp_path), engine, 5).release()
     with pytest.raises(CheckpointProblem, match="format 5") as found:
-        claim(str(tmp_path), engine, 7)
-    assert "eddyline 0.2.0" in found.value.hint and "reads format 7" in found.value.detail
+        claim(str(tmp_path), engine, 8)
+    assert "eddyline 0.2.0" in found.value.hint and "reads format 8" in found.value.detail
 
 
 def test_checkpoints_of_earlier_versions_are_recognised(tmp_path: Path) -> None:

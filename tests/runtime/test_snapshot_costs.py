@@ -1,7 +1,7 @@
 """What a snapshot writes and allocates depends on what the epochs since the last one changed, not on what is stored.
 
 Counted: the bytes of the blocks that a snapshot adds and of its header, and the bytes that it allocates at most, at 2,000
-and at 20,000 stored rows per stream for each kind of query of `test_epoch_costs`; at 100,000 and at 3 million as a long
+and at 20,000 stored rows per stream for each kind of query of `bench/micro/kinds.py`; at 100,000 and at 3 million as a long
 test. Without the list of segments of each store, which are 65,536 rows each. Now and then blocks become one: these
 snapshots are left out by the middle of several, and `test_row_blocks` holds how often it happens. The first snapshot writes everything.
 """
@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from bench.micro.kinds import QUERIES, ROWS, give, job_of
 from eddyline import Session
 from eddyline.runtime.recovery.snapshot import take_snapshot
 from eddyline.runtime.sharded.ingest.packet import to_blob
-from tests.runtime.test_epoch_costs import QUERIES, ROWS, STREAMS, rows, with_gap
 
 #: Bytes that are allocated for the line of a segment in a header.
 LINE = 560
@@ -26,14 +26,13 @@ LINE = 560
 WHOLE = {"pattern"}
 
 
-def costs(query: str, stored: int) -> tuple[int, int]:
+def costs(kind: str, stored: int) -> tuple[int, int]:
     """The bytes that a snapshot writes, and those that it allocates at most; without those for the segments."""
     session = Session(keep_results=False)
-    session.execute(f"{STREAMS} SET epoch_rows = 10000000; CREATE QUERY q AS {with_gap(query, stored)};")
+    session.execute(job_of(kind, stored))
     written, allocated, first, known = [], [], 0, set()
     for count in (stored, *[ROWS] * 5):
-        for name in "ab":
-            session.push(name, rows(first, count, stored))
+        give(session, kind, first, count, stored)
         session.step()
         tracemalloc.start()
         snapshot = take_snapshot(session.pipeline)
@@ -54,18 +53,18 @@ def list_lines(header: Mapping[str, Any]) -> list[Any]:
     return [*(store["segments"] for store in header["stores"].values()), *partitions]
 
 
-def compare(query: str, few: int, many: int) -> None:
-    (written, allocated), (more_written, more_allocated) = costs(query, few), costs(query, many)
+def compare(kind: str, few: int, many: int) -> None:
+    (written, allocated), (more_written, more_allocated) = costs(kind, few), costs(kind, many)
     assert more_written <= 1.1 * written and more_allocated <= 1.1 * allocated + 2_000
 
 
 @pytest.mark.parametrize("kind", [kind for kind in QUERIES if kind not in WHOLE])
 def test_a_snapshot_costs_as_much_for_ten_times_the_state(kind: str) -> None:
-    compare(QUERIES[kind], 2_000, 20_000)
+    compare(kind, 2_000, 20_000)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [kind for kind in QUERIES if kind not in WHOLE])
 def test_a_snapshot_costs_as_much_for_three_million_rows(kind: str) -> None:
-    compare(QUERIES[kind], 100_000, 3_000_000)
+    compare(kind, 100_000, 3_000_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from eddyline.model.datatypes import BIGINT, DOUBLE, STRING
+from eddyline.model.records.punctuation import PATTERN, Interval, ValuePattern, to_text
 from eddyline.operators.promises.closed import Closed
 from eddyline.operators.promises.covering import ordered_keys
 from eddyline.operators.stream.keys import combined, keys_of
@@ -50,7 +52,7 @@ def test_intervals_hold_what_was_added(seed: int) -> None:
         assert first == sorted(first) and later_first == sorted(later_first)
         assert kept.covers(low, high) == all(x in model for x in range(low, high + 1))
     again = Intervals()
-    again.load(kept.tables())
+    again.add(*kept.spans())
     assert again.holds(asked).tolist() == kept.holds(asked).tolist()
 
 
@@ -82,7 +84,8 @@ def test_single_words_become_intervals(seed: int) -> None:
         model |= set(keys.tolist())
         asked = np.array([*range(-50, 220), *model])
         assert kept.holds(asked).tolist() == [x in model for x in asked.tolist()]
-    assert int((kept.tables()["high"].to_numpy() - kept.tables()["low"].to_numpy() + 1).sum()) == len(model)
+    kept.merge()
+    assert int((kept.high - kept.low + 1).sum()) == len(model)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -134,8 +137,7 @@ def test_keys_compare_values_and_not_hashes(seed: int) -> None:
         assert found.tolist() == [row in model for row in asked]
         kept.add(keys, table)
         model |= set(rows)
-    kept.merge()
-    assert len(kept.keys) == len(model)
+    assert len(kept.values) == len(model)
 
 
 def test_a_million_promises_are_small() -> None:
@@ -153,7 +155,6 @@ def test_a_million_promises_are_small() -> None:
     texts = Keys()
     names = pa.array([f"order-{n}" for n in range(100_000)])
     texts.add(combined([keys_of(names, STRING)]), pa.table({"name": names}))
-    texts.merge()
     assert texts.nbytes <= 3.2 * 2**20
 
 
@@ -173,3 +174,45 @@ def test_promises_are_forgotten_by_generations() -> None:
     asked = {"k": pa.array([75, 80, 95])}
     assert closed.old(asked, 3, ts=np.full(3, 99)).tolist() == [False, True, True]
     assert closed.old(asked, 3, ts=np.full(3, 100)).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_promises_that_were_saved_cover_what_they_covered(seed: int) -> None:
+    rng = Random(seed)
+    types = {"k": BIGINT, "n": BIGINT, "s": STRING}
+    closed, run, tables, written = Closed(types), 0, {}, []
+    for step in range(40):
+        size = rng.randrange(1, 12)
+        numbers = pa.array([rng.choice((None, step, rng.randrange(300))) for _ in range(size)], pa.int64())
+        texts = pa.array([rng.choice((None, f"x{rng.randrange(20)}")) for _ in range(size)], pa.string())
+        low = rng.randrange(300)
+        near = ValuePattern((Interval(low, low + 9),))
+        body = rng.choice(
+            [
+                pa.table({"k": numbers}),
+                pa.table({"s": texts}),
+                pa.table({"k": numbers, "s": texts}),
+                pa.table({PATTERN: [to_text({"k": near}), to_text({"k": near, "n": ValuePattern((Interval(low),))})]}),
+            ]
+        )
+        closed.add(body, np.zeros(len(body), np.int64))
+        closed.make_old()
+        if rng.random() < 0.5:
+            state, blocks = closed.snapshot(f"closed-{run}")
+            fresh = {name: make() for name, make in blocks.items() if name not in tables}
+            tables |= fresh
+            written.append(sum(map(len, fresh.values())))
+            again = Closed(types)
+            again.restore(json.loads(json.dumps(state)), tables.__getitem__)
+            asked = {
+                "k": pa.array([*range(-5, 320)], pa.int64()),
+                "n": pa.array([rng.randrange(320) for _ in range(325)], pa.int64()),
+                "s": pa.array([rng.choice((None, f"x{rng.randrange(22)}")) for _ in range(325)]),
+            }
+            assert again.old(asked, 325).tolist() == closed.old(asked, 325).tolist()
+            copied = Closed(types)
+            copied.copy_old(closed)
+            assert copied.old(asked, 325).tolist() == closed.old(asked, 325).tolist()
+            if rng.random() < 0.3:
+                closed, run = again, run + 1
+    assert sorted(written)[len(written) // 2] < 60

@@ -192,3 +192,24 @@ def _of_gone(name: str) -> str:
 def block_names(saved: Sequence[Sequence[Any]]) -> list[str]:
     """The blocks of what a header says of rows."""
     return [name for _, block, has_gone in saved for name in ((block, _of_gone(block)) if has_gone else (block,))]
+
+
+class GrownBlocks:
+    """Rows that only come: each has the number of its place."""
+
+    def __init__(self) -> None:
+        self._rows = RowBlocks()
+        self.renew = self._rows.renew
+        #: How many rows have been noted.
+        self._known = 0
+
+    def snapshot(self, name: str, count: int, content: Callable[[Ints], pa.Table]) -> tuple[list[list[Any]], Blocks]:
+        self._rows.note(np.arange(self._known, count))
+        self._known = count
+        return self._rows.snapshot(name, lambda: np.arange(count), content)
+
+    def restore(self, saved: Sequence[Sequence[Any]], load: Load) -> pa.Table:
+        """All rows in their order."""
+        table = self._rows.restore(saved, load)
+        self._known = len(table)
+        return table.drop_columns([ROW_NUMBER])

@@ -3,7 +3,8 @@
 Answer   `Intervals` holds values of one column with an order, as keys, in intervals: neighbours become one, so that
          dense keys cost nothing. `Keys` holds values of several columns, or texts, by their hash, and compares the
          values themselves.
-State    Sorted arrays, and new keys beside them: they are merged when there are an eighth as many as merged ones.
+State    Sorted arrays. In `Intervals` new ones lie beside them: they are merged when there are an eighth as many as
+         merged ones.
 Limits   A lone value costs 16 bytes in `Intervals`. Keys keep the order of values: `operators/promises/closed.py`
          makes them.
 """
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from eddyline.kernels.order import least_at
 from eddyline.model.triggers import INDEX, SinceLastRun
 from eddyline.state.columns import Ints
+from eddyline.state.growing_table import GrowingTable
 from eddyline.state.runs import run_begins
 from eddyline.tuning import PunctuationTuning
 
@@ -44,13 +46,14 @@ class Intervals:
     def nbytes(self) -> int:
         return self.low.nbytes + self.high.nbytes + 16 * self._waiting
 
+    @property
+    def count(self) -> int:
+        """How many intervals there are; new ones count beside those that they will become one with."""
+        return len(self.low) + self._waiting
+
     def add_keys(self, keys: Ints) -> None:
         """Single keys; neighbours become one interval at once."""
-        if len(keys):
-            keys = distinct(keys)
-            # Only the first key can be the least number of 64 bits: the subtraction does not overflow.
-            begins = np.append(True, keys[1:] - 1 != keys[:-1])
-            self.add(keys[begins], keys[np.append(begins[1:], True)])
+        self.add(*spans_of(keys))
 
     def add(self, low: Ints, high: Ints) -> None:
         """The keys from each `low` to its `high`, both included."""
@@ -97,13 +100,20 @@ class Intervals:
         last = np.searchsorted(self.low, low, side="right") - 1
         return bool(self.holds(np.array([low]))[0]) and int(self.high[last]) >= high
 
-    def tables(self) -> pa.Table:
-        self.merge()
-        return pa.table({"low": self.low.copy(), "high": self.high.copy()})
+    def spans(self) -> tuple[Ints, Ints]:
+        """The ends of all intervals, in no order."""
+        low, high, new_low, new_high = self.parts()
+        return np.concatenate([low, new_low]), np.concatenate([high, new_high])
 
-    def load(self, table: pa.Table) -> None:
-        self.low = np.asarray(table.column("low").combine_chunks()).astype(np.int64)
-        self.high = np.asarray(table.column("high").combine_chunks()).astype(np.int64)
+
+def spans_of(keys: Ints) -> tuple[Ints, Ints]:
+    """The ends of the intervals that single keys make: neighbours become one."""
+    if not len(keys):
+        return keys, keys
+    keys = distinct(keys)
+    # Only the first key can be the least number of 64 bits: the subtraction does not overflow.
+    begins = np.append(True, keys[1:] - 1 != keys[:-1])
+    return keys[begins], keys[np.append(begins[1:], True)]
 
 
 def _united(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
@@ -133,71 +143,48 @@ def _within(low: Ints, high: Ints, keys: Ints) -> Mask:
 
 class Keys:
     def __init__(self) -> None:
-        #: Hashes, ascending, and the values in the same order.
-        self.keys: Ints = np.empty(0, np.int64)
-        self.values: pa.Table | None = None
-        self._new: list[tuple[Ints, pa.Table]] = []
-        self._waiting = 0
+        #: The values, each once, in the order in which they came.
+        self.values = GrowingTable()
+        #: Hashes, ascending, with the places of their values: few runs, each at most half as long as the one before.
+        self._runs: list[tuple[Ints, Ints]] = []
 
     @property
     def nbytes(self) -> int:
-        size = self.keys.nbytes + sum(keys.nbytes + values.nbytes for keys, values in self._new)
-        return size + (0 if self.values is None else self.values.nbytes)
+        return self.values.nbytes + 16 * len(self.values)
 
     def add(self, keys: Ints, values: pa.Table) -> None:
         """Keys with their hashes; the columns have always the same names."""
-        if len(keys):
-            self._new.append((keys, values))
-            self._waiting += len(keys)
-            if INDEX.is_due(SinceLastRun(new=self._waiting, kept=len(self.keys))):
-                self.merge()
-
-    def merge(self) -> None:
-        if not self._new:
+        if not len(keys):
             return
-        fresh = pa.concat_tables([values for _, values in self._new]).combine_chunks()
-        keys = np.concatenate([w for w, _ in self._new])
-        self._new, self._waiting = [], 0
-        unknown = np.flatnonzero(~self._found(keys, fresh))
-        first = np.unique(codes_of(fresh), return_index=True)[1]
-        chosen = np.intersect1d(unknown, first)
-        fresh, keys = fresh.take(pa.array(chosen)), keys[chosen]
-        whole = fresh if self.values is None else pa.concat_tables([self.values, fresh])
-        keys = np.concatenate([self.keys, keys])
-        order = np.argsort(keys, kind="stable")
-        self.keys, self.values = keys[order], whole.take(pa.array(order)).combine_chunks()
+        first = np.unique(codes_of(values), return_index=True)[1]
+        chosen = first[~self.holds(keys[first], values.take(pa.array(first)))]
+        places = len(self.values) + np.arange(len(chosen))
+        self.values.append(values.take(pa.array(chosen)))
+        self._runs.append(_in_order(keys[chosen], places))
+        while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) > len(self._runs[-2][0]):
+            self._runs[-2:] = [_in_order(*map(np.concatenate, zip(*self._runs[-2:], strict=True)))]
 
     def holds(self, keys: Ints, values: pa.Table) -> Mask:
         """Whether each key is in the set; a key with a null never is."""
-        self.merge()
-        return self._found(keys, values)
-
-    def _found(self, keys: Ints, values: pa.Table) -> Mask:
         found = np.zeros(len(keys), np.bool_)
-        if self.values is None:
-            return found
-        at = np.searchsorted(self.keys, keys)
-        rows = np.arange(len(keys))
-        # Keys with equal hashes are neighbours; more than one is rare.
-        while len(rows):
-            here = at < len(self.keys)
-            here[here] = self.keys[at[here]] == keys[rows[here]]
-            rows, at = rows[here], at[here]
-            if len(rows):
-                same = _same(values.take(pa.array(rows)), self.values.take(pa.array(at)))
-                found[rows[same]] = True
-                rows, at = rows[~same], at[~same] + 1
+        for hashes, places in self._runs:
+            rows = np.flatnonzero(~found)
+            at = np.searchsorted(hashes, keys[rows])
+            # Keys with equal hashes are neighbours; more than one is rare.
+            while len(rows):
+                here = at < len(hashes)
+                here[here] = hashes[at[here]] == keys[rows[here]]
+                rows, at = rows[here], at[here]
+                if len(rows):
+                    same = _same(values.take(pa.array(rows)), self.values.take(places[at]))
+                    found[rows[same]] = True
+                    rows, at = rows[~same], at[~same] + 1
         return found
 
-    def tables(self) -> pa.Table:
-        self.merge()
-        keys = pa.array(self.keys)
-        return pa.table({"_word": keys}) if self.values is None else self.values.append_column("_word", keys)
 
-    def load(self, table: pa.Table) -> None:
-        self.keys = np.asarray(table.column("_word").combine_chunks()).astype(np.int64)
-        rest = table.drop_columns(["_word"])
-        self.values = rest.combine_chunks() if len(self.keys) else None
+def _in_order(hashes: Ints, places: Ints) -> tuple[Ints, Ints]:
+    order = np.argsort(hashes, kind="stable")
+    return hashes[order], places[order]
 
 
 def _same(a: pa.Table, b: pa.Table) -> Mask:

@@ -12,7 +12,7 @@ Limits   All rows count that were added; null is a value. Without columns all ro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,26 @@ import pyarrow as pa
 from eddyline.model.datatypes import DataType
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder, grown
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
-from eddyline.operators.aggregate.tables import TextBlocks, arrays_of, as_table
-from eddyline.state.blocks import Blocks, Load, held
+from eddyline.operators.aggregate.contributions import EncodedRows
+from eddyline.operators.aggregate.instant_queue import InstantQueue
+from eddyline.operators.aggregate.tables import TextBlocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints, joined_pairs
 from eddyline.state.runs import places_within, run_begins
+
+
+@dataclass(slots=True)
+class PushedNames(EncodedRows):
+    """Rows that have been pushed out, in the order of time."""
+
+    name: Ints
+
+
+def by_name(parts: Sequence[PushedNames]) -> tuple[Ints, Ints]:
+    """The numbers of rows, ascending, and when each was pushed out."""
+    names, times = joined_pairs([(part.name, part.clock) for part in parts])
+    order = np.argsort(names, kind="stable")
+    return names[order], times[order]
 
 
 class PushedOut:
@@ -38,10 +54,7 @@ class PushedOut:
         #: (value, number) of the rows that are in the window.
         self._inside = Dictionary(2)
         self._arrival: Ints = np.zeros(256, np.int64)
-        #: Rows that have been pushed out: their numbers of arrival, and when.
-        self._gone: list[tuple[Ints, Ints]] = []
-        #: How often these have changed.
-        self._moves = 0
+        self._gone = InstantQueue(PushedNames)
 
     def add(self, table: pa.Table, ts: Ints, arrival: Ints) -> None:
         """Rows in the order of their stream."""
@@ -61,26 +74,16 @@ class PushedOut:
         out = self._inside.find(np.stack((codes, numbers - self.count), axis=1))
         found = np.flatnonzero(out >= 0)
         if len(found):
-            self._gone.append((self._arrival[out[found]], ts[found]))
+            self._gone.append(PushedNames(ts[found], self._arrival[out[found]]))
             self._inside.release(out[found])
-            self._moves += 1
 
     def out(self, until: int) -> tuple[Ints, Ints]:
-        """The rows that have been pushed out up to an instant and were not forgotten: their numbers, and when; by
-        number."""
-        names, times = joined_pairs(self._gone)
-        here = np.flatnonzero(times <= until)
-        here = here[np.argsort(names[here], kind="stable")]
-        return names[here], times[here]
+        """The rows that have been pushed out up to an instant and were not forgotten, as `by_name` has them."""
+        return by_name(self._gone.up_to(until))
 
     def forget(self, until: int) -> None:
         """Forget the rows that were pushed out up to an instant."""
-        if not self._gone:
-            return
-        names, times = joined_pairs(self._gone)
-        rest = times > until
-        self._gone = [(names[rest], times[rest])] if rest.any() else []
-        self._moves += 1
+        self._gone.until(until)
 
     # -- snapshots
 
@@ -89,11 +92,8 @@ class PushedOut:
         texts, blocks = self._texts.snapshot(f"{name}-bytes")
         values, more = self._values.snapshot(f"{name}-values", lambda codes: {"count": self._counts[codes]})
         inside, most = self._inside.snapshot(f"{name}-inside", lambda codes: {"arrival": self._arrival[codes]})
-        gone = None
-        if self._gone:
-            gone, (names, times) = f"{name}-gone-{self._moves}", joined_pairs(self._gone)
-            most[gone] = partial(held, as_table({"name": names, "time": times}))
-        return {"bytes": texts, "values": values, "inside": inside, "gone": gone}, blocks | more | most
+        gone, last = self._gone.snapshot(f"{name}-gone")
+        return {"bytes": texts, "values": values, "inside": inside, "gone": gone}, blocks | more | most | last
 
     def restore(self, saved: Mapping[str, Any], load: Load) -> None:
         self._texts.restore(saved["bytes"], load)
@@ -103,6 +103,4 @@ class PushedOut:
         codes, arrays = self._inside.load(saved["inside"], load)
         self._arrival = grown(self._arrival, self._inside.capacity)
         self._arrival[codes] = arrays["arrival"]
-        if saved["gone"] is not None:
-            gone = arrays_of(load(saved["gone"]))
-            self._gone = [(gone["name"], gone["time"])]
+        self._gone.restore(saved["gone"], load)

@@ -2,15 +2,14 @@
 
 Answer   `AggregationBlocks.snapshot` names the blocks of interned bytes, groups with their sums and emitted results,
          contributions, and distinct values where nothing ever leaves: what has not changed since the last snapshot is
-         not written again. Combinations that wait are one table. `restore` brings a fresh aggregation of the same query to
-         exactly that state.
+         not written again. `restore` brings a fresh aggregation of the same query to exactly that state.
 State    Which interned bytes were written. The rest is with the groups and the contributions.
 Limits   Heaps, and counts of distinct values that can leave, are not written: the contributions give them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from eddyline.operators.aggregate import tables
 from eddyline.operators.aggregate.accumulators.accumulators import Accumulator, Distinct, Extreme
 from eddyline.operators.aggregate.accumulators.encoding import grown
 from eddyline.operators.aggregate.aggregation import Aggregation
-from eddyline.operators.aggregate.contributions import Batch
 from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
@@ -117,28 +115,6 @@ class AggregationBlocks:
                 kept.add(arrays["code"], slots, encoded[at], valid[at], aggregation.contributions.encoded[at])
             elif isinstance(kept, Distinct):
                 kept.recount(arrays["code"], encoded[at], valid[at])
-
-
-def waiting_blocks(name: str, waiting: Sequence[Batch], fields: Mapping[str, str]) -> tuple[str | None, Blocks]:
-    """The block of rows that wait, and its name; None: no row waits. `fields` has the fields that are plain arrays, by
-    their names in the table."""
-    if not waiting:
-        return None, {}
-    rows = type(waiting[0]).joined(waiting)
-    valid = [there if len(there) else np.ones(len(rows), np.bool_) for there in rows.valid]
-    arrays: tables.Arrays = {name: getattr(rows, field) for name, field in fields.items()}
-    arrays |= {f"leaving-{at}": keys for at, keys in enumerate(rows.leaving)}
-    table = tables.as_table(arrays | tables.encoded_arrays(rows.encoded, valid))
-    return name, {name: lambda: table}
-
-
-def waiting_rows(name: str | None, load: Load) -> list[Batch]:
-    """The reverse, of combinations."""
-    if name is None:
-        return []
-    arrays = tables.arrays_of(load(name))
-    leaving = tables.numbered(arrays, "leaving")
-    return [Batch(arrays["clock"], arrays["groups"], *tables.encoded_columns(arrays), leaving)]
 
 
 def _inner(kept: Accumulator) -> Accumulator:

@@ -4,7 +4,7 @@ Answer   `Closed.old` flags the rows of the stream, or the values of some of its
          promise covers values if every column that it restricts is given and matches, or is restricted by a filter at
          least as far. `instants` gives when values were closed by promises since the last `make_old`; `before` flags
          the values that are closed at places among the rows of the epoch at hand.
-State    Per column set the keys of promises (`state/closed.py`), and patterns of several columns one by one.
+State    Promises in generations (`promise_sets.py`), and those that are fresh.
 Limits   Promises with ranges over several columns are tested one after the other. With `remember` promises are kept in
          generations of that length of event time: one is remembered for that long at least, and for twice that long at
          most.
@@ -29,96 +29,15 @@ from eddyline.operators.promises.covering import (
     has_order,
     in_order,
     ordered_keys,
-    span_of,
-    there,
 )
-from eddyline.operators.stream.keys import combined, keys_of
+from eddyline.operators.promises.promise_sets import PromiseSets
 from eddyline.operators.stream.stream import whole_columns
-from eddyline.state.blocks import held_blocks
-from eddyline.state.closed import Intervals, Keys, earliest, joint_codes, least_places
+from eddyline.state.blocks import Blocks, Load
+from eddyline.state.closed import Intervals, earliest, joint_codes, least_places
 from eddyline.state.columns import Ints, validity
 
 LONG_AGO = -FOREVER
 _NOTHING: Ints = np.empty(0, np.int64)
-
-
-class _Sets:
-    """Promises of one generation."""
-
-    def __init__(self, types: Mapping[str, DataType]) -> None:
-        self.types = types
-        self.intervals: dict[str, Intervals] = {}
-        self.keys: dict[tuple[str, ...], Keys] = {}
-        self.texts: dict[str, dict[str, ValuePattern]] = {}
-
-    @property
-    def nbytes(self) -> int:
-        held: list[Intervals | Keys] = [*self.intervals.values(), *self.keys.values()]
-        return sum(keys.nbytes for keys in held) + sum(map(len, self.texts))
-
-    def add(self, body: pa.Table) -> None:
-        if body.column_names == [PATTERN]:
-            for text in body.column(PATTERN).to_pylist():
-                self._add_text(text)
-            return
-        name = body.column_names[0]
-        if len(body.column_names) == 1 and has_order(self.types[name]):
-            column = whole_columns(body)[name]
-            given, keys = validity(column), ordered_keys(column, self.types[name])
-            keys = keys if given is None else keys[given]
-            self.intervals.setdefault(name, Intervals()).add_keys(keys)
-            return
-        names = tuple(sorted(body.column_names))
-        values = whole_columns(body.select(names))
-        present = np.logical_and.reduce([there(values[name]) for name in names])
-        table = pa.table(values)
-        keys = self._keys(names, values)
-        if not present.all():
-            table, keys = table.filter(pa.array(present)), keys[present]
-        self.keys.setdefault(names, Keys()).add(keys, table)
-
-    def _add_text(self, text: str) -> None:
-        patterns = from_text(text, self.types)
-        if any(pattern.is_empty for pattern in patterns.values()):
-            return
-        (column, pattern), *others = patterns.items()
-        if not others and not pattern.null and has_order(self.types[column]):
-            spans = [span_of(i, self.types[column]) for i in pattern.intervals]
-            low = np.array([a for a, b in spans if a <= b], np.int64)
-            high = np.array([b for a, b in spans if a <= b], np.int64)
-            self.intervals.setdefault(column, Intervals()).add(low, high)
-            return
-        self.texts[text] = patterns
-
-    def _keys(self, names: tuple[str, ...], values: Columns) -> Ints:
-        return combined([keys_of(values[name], self.types[name]) for name in names])
-
-    def is_by_key(self, name: str, regions: Mapping[str, ValuePattern]) -> bool:
-        """Whether the keys of one column decide which of its values promises cover."""
-        others = [*self.keys, *map(tuple, self.texts.values()), *((n,) for n in self.intervals if n != name)]
-        return not any(set(names) <= {name, *regions} for names in others)
-
-    def matches(self, columns: Columns, regions: Mapping[str, ValuePattern], rows: int) -> Mask:
-        found = np.zeros(rows, np.bool_)
-        for name, intervals in self.intervals.items():
-            if name in columns:
-                inside = intervals.holds(ordered_keys(columns[name], self.types[name]))
-                present = validity(columns[name])
-                found |= inside if present is None else inside & present
-            elif name in regions and not regions[name].null:
-                spans = [span_of(i, self.types[name]) for i in regions[name].intervals]
-                if all(a > b or intervals.covers(a, b) for a, b in spans):
-                    found[:] = True
-        for names, keys in self.keys.items():
-            if all(name in columns for name in names):
-                present = np.logical_and.reduce([there(columns[name]) for name in names])
-                table = pa.table({name: columns[name] for name in names})
-                found |= present & keys.holds(self._keys(names, columns), table)
-        for patterns in self.texts.values():
-            mask = covered(patterns, columns, regions, rows, self.types)
-            if mask is not None:
-                found |= mask
-        return found
 
 
 class Closed:
@@ -127,7 +46,7 @@ class Closed:
     def __init__(self, types: Mapping[str, DataType], remember: int | None = None) -> None:
         self.types = dict(types)
         self.remember = remember
-        self.generations: dict[int, _Sets] = {}
+        self.generations: dict[int, PromiseSets] = {}
         #: The instant at which the stream ended: all values are closed. None: it goes on.
         self.ended: int | None = None
         #: Promises since the last `make_old`, with the instants at which they took effect.
@@ -177,8 +96,8 @@ class Closed:
         if self.remember is not None and now is not None:
             self.generations = {n: sets for n, sets in self.generations.items() if n >= now // self.remember - 1}
 
-    def _generation(self, number: int) -> _Sets:
-        return self.generations.setdefault(number, _Sets(self.types))
+    def _generation(self, number: int) -> PromiseSets:
+        return self.generations.setdefault(number, PromiseSets(self.types))
 
     def old(
         self, columns: Columns, rows: int, regions: Mapping[str, ValuePattern] | None = None, ts: Ints | None = None
@@ -232,8 +151,7 @@ class Closed:
             return False
         ends = in_order(keys, self.types[name])
         low, high = int(ends.min()), int(ends.max())
-        old = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
-        if any(intervals.is_near(low, high) for intervals in old):
+        if any(intervals.is_near(low, high) for intervals in self._intervals(name)):
             return True
         recent = (self._keys_of(name, body) for body, _ in (*self.coming, *self.fresh))
         return any(len(closed) and first <= high and last >= low for closed, _, first, last in recent)
@@ -275,7 +193,7 @@ class Closed:
                 if found is None:
                     return None
                 begin, places = low, found
-        intervals = [sets.intervals[name] for sets in self.generations.values() if name in sets.intervals]
+        intervals = self._intervals(name)
         return ClosedRanges(*(intervals[0].parts() if intervals else (_NOTHING,) * 4), begin, places)
 
     def closed_ranges_by_now(self, name: str) -> ClosedRanges | None:
@@ -295,10 +213,14 @@ class Closed:
 
     def _old_keys(self, name: str, keys: Ints) -> Mask:
         found = np.zeros(len(keys), np.bool_)
-        for sets in self.generations.values():
-            if name in sets.intervals:
-                found |= sets.intervals[name].holds(keys)
+        for intervals in self._intervals(name):
+            found |= intervals.holds(keys)
         return found
+
+    def _intervals(self, name: str) -> list[Intervals]:
+        """Per generation the covered keys of a column."""
+        found = (sets.intervals(name) for sets in self.generations.values())
+        return [intervals for intervals in found if intervals is not None]
 
     def _first_of(self, name: str, body: pa.Table, places: Ints, keys: Ints) -> Ints | None:
         closed, given, _, _ = self._keys_of(name, body)
@@ -332,37 +254,27 @@ class Closed:
 
     # -- snapshots
 
-    def snapshot(self, prefix: str) -> tuple[object, dict[str, Callable[[], pa.Table]]]:
-        """A JSON value and named blocks; call it when nothing is fresh."""
-        blocks: dict[str, Callable[[], pa.Table]] = {}
+    def snapshot(self, prefix: str) -> tuple[object, Blocks]:
+        """A JSON value and named blocks; call it when nothing is fresh. `prefix` begins the names of blocks; no other
+        state has it."""
+        blocks: Blocks = {}
         saved = []
         for number, sets in self.generations.items():
-            listed = []
-            parts: list[tuple[str, list[str], Intervals | Keys]] = []
-            parts += [(f"i{place}", [name], held) for place, (name, held) in enumerate(sets.intervals.items())]
-            parts += [(f"k{place}", list(names), held) for place, (names, held) in enumerate(sets.keys.items())]
-            for part, names, held in parts:
-                listed.append([part[0], names, f"{prefix}-{number}-{part}"])
-                blocks |= held_blocks(f"{prefix}-{number}", {part: held.tables()})
-            saved.append([number, listed, list(sets.texts)])
+            state, made = sets.snapshot(f"{prefix}-{number}")
+            saved.append([number, state])
+            blocks |= made
         return saved, blocks
 
-    def restore(self, saved: object, load: Callable[[str], pa.Table]) -> None:
+    def restore(self, saved: object, load: Load) -> None:
         assert isinstance(saved, list)
-        for number, listed, texts in saved:
-            sets = self._generation(number)
-            for kind, names, block in listed:
-                if kind == "i":
-                    sets.intervals.setdefault(names[0], Intervals()).load(load(block))
-                else:
-                    sets.keys.setdefault(tuple(names), Keys()).load(load(block))
-            sets.texts = {text: from_text(text, self.types) for text in texts}
+        for number, state in saved:
+            self._generation(number).restore(state, load)
         self._forget()
 
     def copy_old(self, other: Closed) -> None:
         """Everything that another has, as old: for a reader that comes later."""
-        saved, blocks = other.snapshot("copy")
-        self.restore(saved, lambda name: blocks[name]())
+        for number, sets in other.generations.items():
+            self._generation(number).include(sets)
         for body, instants in other.fresh:
             self.add(body, instants)
         self.make_old()

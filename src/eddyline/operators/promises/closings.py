@@ -92,7 +92,7 @@ class Closings:
         saved: dict[str, object] = {}
         blocks: dict[str, Callable[[], pa.Table]] = {}
         for name, closed in self.closed.items():
-            saved[name], made = closed.snapshot(f"closed-{timeline}-{name}-{self._run}-{self.count}")
+            saved[name], made = closed.snapshot(f"closed-{timeline}-{name}-{self._run}")
             blocks |= made
         return saved, blocks
 

@@ -31,7 +31,6 @@ class Promises:
         types = {column.name: column.type for column in stream.schema.columns}
         self.closed = Closed(types, stream.remember)
         self._run = uuid4().hex[:8]
-        self._version = 0
 
     def check(self, passing: GateStretch, dead: Flags) -> Verdict | None:
         """The rows that a promise before them covers."""
@@ -49,7 +48,6 @@ class Promises:
             self.closed.add(one.records.body, one.records.ts)
         if placed:
             self.closed.make_old(passing.frontier)
-            self._version += 1
         if not broken.any():
             return None
         return Verdict(broken, self._reasons(columns, broken))
@@ -77,7 +75,7 @@ class Promises:
     # -- snapshots
 
     def snapshot(self) -> tuple[object, Mapping[str, Callable[[], pa.Table]]]:
-        return self.closed.snapshot(f"promises-{self.stream.name}-{self._run}-{self._version}")
+        return self.closed.snapshot(f"promises-{self.stream.name}-{self._run}")
 
     def restore(self, state: object, load: Callable[[str], pa.Table]) -> None:
         self.closed.restore(state, load)

@@ -16,7 +16,7 @@ Limits   A touched partition is sorted whole; the others are not visited. Rows o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -289,7 +289,7 @@ class RankedRows:
 
     # -- texts that are still in use
 
-    def sweep(self, waiting: Sequence[ArrivingRows]) -> None:
+    def sweep(self, waiting: Collection[ArrivingRows]) -> None:
         if not self.encoder.is_full:
             return
         live = self.rows.live()

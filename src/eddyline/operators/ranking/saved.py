@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 
 from eddyline.operators.aggregate import tables
-from eddyline.operators.ranking.ranked import ArrivingRows, RankedRows
+from eddyline.operators.ranking.ranked import RankedRows
 from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
-
-#: Fields of waiting rows that are plain arrays, by their names in a table.
-WAITING = {"clock": "clock", "partition": "groups", "serial": "serial"}
 
 
 class RankedBlocks:
@@ -53,12 +50,3 @@ class RankedBlocks:
         slots, arrays = ranked.rows.load(state["rows"], load)
         ranked.enter(slots)
         ranked.number[slots], ranked.owner[slots] = arrays["number"], arrays["owner"]
-
-
-def waiting_rows(name: str | None, load: Load) -> list[ArrivingRows]:
-    """The rows that wait, from their block."""
-    if name is None:
-        return []
-    arrays = tables.arrays_of(load(name))
-    encoded, leaving = tables.encoded_columns(arrays), tables.numbered(arrays, "leaving")
-    return [ArrivingRows(arrays["clock"], arrays["partition"], *encoded, leaving, arrays["serial"])]

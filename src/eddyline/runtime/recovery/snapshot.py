@@ -32,7 +32,7 @@ from eddyline.runtime.recovery.waiting_snapshot import (
 )
 
 #: Changes when a snapshot of an older version could no longer be read.
-FORMAT = 7
+FORMAT = 8
 
 #: Attributes of an intake that a snapshot has under the same names.
 _INTAKE = ("newest", "closed", "arrived", "rows_in", "late", "bad", "violations", "promised", "told")

@@ -161,7 +161,8 @@ class Propagation:
         self.classes: list[_Class] = []
         self._waiting: list[pa.Table] = []
         self._last: int | None = None
-        self._run = uuid4().hex[:8]
+        #: Begins the names of all blocks.
+        self._prefix = f"finished-{group.config.name}-{uuid4().hex[:8]}"
         self._version = 0
         for output in outputs:
             column = output.expression
@@ -225,12 +226,12 @@ class Propagation:
     # -- snapshots
 
     def snapshot(self) -> tuple[object, Blocks]:
-        prefix = f"finished-{self.group.config.name}-{self._run}-{self._version}"
+        prefix = f"{self._prefix}-{self._version}"
         blocks: Blocks = {}
         classes = []
         for number, one in enumerate(self.classes):
             one._gather()
-            announced, made = one.announced.snapshot(f"{prefix}-{number}")
+            announced, made = one.announced.snapshot(f"{self._prefix}-{number}")
             blocks |= made
             blocks |= held_blocks(f"{prefix}-{number}", {"open": pa.table({_VALUE: one.open, "since": one.since})})
             classes.append([f"{prefix}-{number}-open", announced])

@@ -27,8 +27,9 @@ from eddyline.operators.aggregate.aggregation import Aggregation, merged_parts
 from eddyline.operators.aggregate.buckets import Bucket
 from eddyline.operators.aggregate.config import AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch
+from eddyline.operators.aggregate.instant_queue import InstantQueue
 from eddyline.operators.aggregate.instants import changes_at
-from eddyline.operators.aggregate.saved import AggregationBlocks, waiting_blocks, waiting_rows
+from eddyline.operators.aggregate.saved import AggregationBlocks
 from eddyline.operators.aggregate.windows import Sessions, several
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.expressions.functions_arranged import PLACE
@@ -79,7 +80,7 @@ class AggregateQuery(LeavingQuery):
         self.in_order = any(f.aggregate.function in IN_ORDER for f in self.aggregation.layout.families)
         #: ON CLOSE: others have parts of the same groups, and results are what `merged_parts` makes of all of them.
         self.parts = given.parts
-        self.waiting: list[Batch] = []
+        self.waiting = InstantQueue(Batch)
         #: EVERY, and ON CHANGE without GROUP BY: all instants up to here have been emitted; None: no row has come yet.
         self._emitted_until: int | None = None
         #: EVERY: the instant at which the one group without GROUP BY is first emitted, until it is.
@@ -314,31 +315,20 @@ class AggregateQuery(LeavingQuery):
 
     def held_batches(self) -> list[Batch]:
         """What is held outside of the aggregation, in its encoded values."""
-        return self.waiting
+        return list(self.waiting.parts)
 
     def _until(self, final: int) -> Batch:
         """The combinations that wait for instants up to `final`; they wait no more."""
-        taken = []
-        while self.waiting and self.waiting[0].clock[0] <= final:
-            batch = self.waiting.pop(0)
-            cut = int(np.searchsorted(batch.clock, final, side="right"))
-            taken.append(batch.take(slice(cut)))
-            if cut < len(batch):
-                self.waiting.insert(0, batch.take(slice(cut, None)))
-        return (
-            Batch.joined(taken)
-            if taken
-            else Batch.empty(len(self.keys), len(self.arguments), self.aggregation.config.queues)
-        )
+        taken = self.waiting.until(final)
+        nothing = Batch.empty(len(self.keys), len(self.arguments), self.aggregation.config.queues)
+        return Batch.joined(taken or [nothing])
 
     # -- snapshots
 
     def snapshot(self) -> tuple[object, Blocks]:
         version = f"{self._name}-v{self._version}"
         state, blocks = self._blocks.snapshot(self._name, version)
-        state["waiting"], more = waiting_blocks(
-            f"{version}-waiting", self.waiting, {"clock": "clock", "groups": "groups"}
-        )
+        state["waiting"], more = self.waiting.snapshot(f"{self._name}-waiting")
         state["pushed"], pushed = self.saved_pushed(self._name)
         blocks |= more | pushed
         if self.sessions is not None:
@@ -351,7 +341,7 @@ class AggregateQuery(LeavingQuery):
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
         self._emitted_until, self.opening, self._ended = saved["told"], saved["opening"], saved["ended"]
         self._blocks.restore(saved, load)
-        self.waiting = waiting_rows(saved["waiting"], load)
+        self.waiting.restore(saved["waiting"], load)
         if self.sessions is not None:
             self.sessions.restore(saved["sessions"], load)
         self.restore_pushed(saved["pushed"], load)

@@ -7,7 +7,7 @@ Answer   The one stream that it reads says which combinations there are, which r
              results ─► accept                      ─┐
              partners, rows pushed out ─► watch     ─┴─►  Guarded ─► aggregation ─► changes
 
-State    Results and partners until they end, and what is newer than the last instant; a snapshot has the latter whole.
+State    Results and partners until they end, and what is newer than the last instant.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from eddyline.operators.aggregate.guarded import (
     PartnerAnswers,
     PartnerCondition,
 )
+from eddyline.operators.aggregate.instant_queue import InstantQueue
 from eddyline.operators.aggregate.instants import DueInstants, changes_at
-from eddyline.operators.aggregate.pushed import PushedOut
-from eddyline.operators.aggregate.tables import Arrays, arrays_of, as_table, encoded_arrays, encoded_columns
+from eddyline.operators.aggregate.pushed import PushedNames, PushedOut, by_name
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.join.combination import Combinations
 from eddyline.operators.project import gather
@@ -44,7 +44,7 @@ from eddyline.runtime.engine.registered.aggregate import AggregateQuery
 from eddyline.runtime.engine.registered.leaving import at_or_after
 from eddyline.runtime.engine.registered.query import Registration, Released, SelectQuery
 from eddyline.runtime.engine.unit import Slice
-from eddyline.state.blocks import Blocks, Load, held_blocks
+from eddyline.state.blocks import Blocks, Load
 from eddyline.state.columns import Ints
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -117,9 +117,8 @@ class LivingAggregate(AggregateQuery):
         self.partners = Guarded(0, [()] * len(living.questions), pushed, len(places))
         self.answers = PartnerAnswers()
         #: What is newer than the last instant: results, partners, and per alias the rows that were pushed out.
-        self.coming: list[Members] = []
-        self.meeting: list[Members] = []
-        self.out: list[list[tuple[Ints, Ints]]] = [[] for _ in living.pushed]
+        self.coming, self.meeting = InstantQueue(Members), InstantQueue(Members)
+        self.out = [InstantQueue(PushedNames) for _ in living.pushed]
         self.watch = self._see
 
     def begin_leaving(self, lasting: bool) -> None:
@@ -153,7 +152,7 @@ class LivingAggregate(AggregateQuery):
             gone = np.flatnonzero(parts == -1 - questions - at)
             if len(gone):
                 names = _plain(table.column(f"{self.living.pushed[at]}.{ROW}").combine_chunks(), -1)
-                self.out[at].append((names[gone], ts[gone]))
+                self.out[at].append(PushedNames(ts[gone], names[gone]))
 
     def _named_rows(self, values: Mapping[tuple[Any, str], pa.Array]) -> tuple[Ints, Ints]:
         """The numbers of the rows of combinations, and until when windows of time hold them."""
@@ -195,16 +194,10 @@ class LivingAggregate(AggregateQuery):
     def _step(
         self, final: int, instant: Callable[[Ints], Ints], opening: int | None, issues: Issues
     ) -> pa.Table | None:
-        pushed = []
-        for at, found in enumerate(self.out):
-            names, times = (np.concatenate([one[side] for one in found]) if found else _NONE for side in (0, 1))
-            due, order = times <= final, np.argsort(names, kind="stable")
-            order = order[due[order]]
-            pushed.append((names[order], times[order]))
-            self.out[at] = [(names[~due], times[~due])] if not due.all() else []
+        pushed = [by_name(names.until(final)) for names in self.out]
         for guarded, waiting in ((self.guarded, self.coming), (self.partners, self.meeting)):
-            taken = _until(waiting, final)
-            if taken is not None:
+            if parts := waiting.until(final):
+                taken = Members.joined(parts)
                 guarded.add(taken, instant(taken.clock), self.answers)
         met = self.partners.step(Changes.none(), pushed, final, instant)
         changes = self.answers.step(*self._partner_counts(met))
@@ -241,7 +234,7 @@ class LivingAggregate(AggregateQuery):
         held = self.guarded.members
         live = held.live()
         parts = [([held.encoded[at][live] for at in range(len(held.encoded))], len(live))]
-        parts += [(part.encoded, len(part)) for part in self.coming]
+        parts += [(part.encoded, len(part)) for part in self.coming.parts]
         arguments = slice(self.width, self.width + len(self.arguments))
         found = []
         for encoded, rows in parts:
@@ -254,76 +247,29 @@ class LivingAggregate(AggregateQuery):
     def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = super().snapshot()
         assert isinstance(state, dict)
-        tables = {"coming": _saved(self.coming), "meeting": _saved(self.meeting)}
-        for at, found in enumerate(self.out):
-            tables[f"out-{at}"] = as_table(
-                {
-                    "name": np.concatenate([_NONE, *(n for n, _ in found)]),
-                    "time": np.concatenate([_NONE, *(t for _, t in found)]),
-                }
-            )
-        version = f"{self._name}-v{self._version}"
-        parts = {
+        parts: dict[str, tuple[Any, Blocks]] = {
             "results": self.guarded.snapshot(f"{self._name}-results"),
             "partners": self.partners.snapshot(f"{self._name}-partners"),
             "answers": self.answers.snapshot(f"{self._name}-answers"),
         }
-        blocks |= held_blocks(version, tables) | {
-            name: block for _, made in parts.values() for name, block in made.items()
-        }
-        return {**state, "version": version, **{part: saved for part, (saved, _) in parts.items()}}, blocks
+        parts |= {part: queue.snapshot(f"{self._name}-{part}") for part, queue in self._queues().items()}
+        blocks |= {name: block for _, made in parts.values() for name, block in made.items()}
+        return {**state, **{part: saved for part, (saved, _) in parts.items()}}, blocks
+
+    def _queues(self) -> dict[str, InstantQueue[Any]]:
+        return {"coming": self.coming, "meeting": self.meeting, **{f"out-{at}": out for at, out in enumerate(self.out)}}
 
     def restore(self, state: object, load: Load) -> None:
         super().restore(state, load)
         saved: dict[str, Any] = dict(state)  # type: ignore[call-overload]
-
-        def read(part: str) -> pa.Table:
-            return load(f"{saved['version']}-{part}")
-
         self.guarded.restore(saved["results"], load)
         self.partners.restore(saved["partners"], load)
         self.answers.restore(saved["answers"], load)
-        self.coming = _loaded(read("coming"), len(self.row_columns))
-        self.meeting = _loaded(read("meeting"), len(self.row_columns))
-        for at in range(len(self.out)):
-            gone = arrays_of(read(f"out-{at}"))
-            self.out[at] = [(gone["name"], gone["time"])] if len(gone["name"]) else []
+        for part, queue in self._queues().items():
+            queue.restore(saved[part], load)
 
 
 def _plain(values: pa.Array, missing: int) -> Ints:
     """Whole numbers, with one in the place of NULL."""
     filled = values.fill_null(missing) if values.null_count else values
     return np.array(filled, np.int64)
-
-
-def _until(waiting: list[Members], final: int) -> Members | None:
-    """The members that wait for instants up to `final`; they wait no more."""
-    if not waiting:
-        return None
-    whole = Members.joined(waiting)
-    due = whole.clock <= final
-    waiting.clear()
-    if not due.all():
-        waiting.append(whole.take(np.flatnonzero(~due)))
-    return whole.take(np.flatnonzero(due)) if due.any() else None
-
-
-def _saved(waiting: list[Members]) -> pa.Table:
-    if not waiting:
-        return as_table({"clock": _NONE})
-    whole = Members.joined(waiting)
-    arrays: Arrays = {"clock": whole.clock, "kind": whole.kind, "ends": whole.ends}
-    arrays |= {f"row-{at}": np.ascontiguousarray(whole.rows[:, at]) for at in range(whole.rows.shape[1])}
-    return as_table(arrays | encoded_arrays(whole.encoded, whole.valid))
-
-
-def _loaded(table: pa.Table, rows: int) -> list[Members]:
-    arrays = arrays_of(table)
-    if not len(arrays["clock"]):
-        return []
-    numbers = (
-        np.stack([arrays[f"row-{at}"] for at in range(rows)], axis=1)
-        if rows
-        else np.zeros((len(arrays["clock"]), 0), np.int64)
-    )
-    return [Members(arrays["clock"], arrays["kind"], numbers, arrays["ends"], *encoded_columns(arrays))]

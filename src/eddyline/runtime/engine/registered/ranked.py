@@ -9,7 +9,7 @@ Limits   Nothing is emitted at or before the query's start, or after its stop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -150,11 +150,7 @@ class RankedQuery(LeavingQuery):
             found = [self._changes(last, released)]
         elif last > self.start:
             found = self._every(last, released)
-        made = [table for table in found if table is not None]
-        self.results += sum(len(table) for table in made)
-        self.state.moved()
-        self.seconds += perf_counter() - began
-        return made
+        return self._finished(found, began)
 
     def end(self, now: int, issues: Issues, released: Released) -> list[pa.Table]:
         began = perf_counter()
@@ -167,6 +163,10 @@ class RankedQuery(LeavingQuery):
             found = [ranked.closed(FOREVER, self.stop)]
         elif self.query.emit.kind == "every" and last > self.start:
             found = self._every(last, released)
+        return self._finished(found, began)
+
+    def _finished(self, found: Sequence[pa.Table | None], began: float) -> list[pa.Table]:
+        """The results of an instant, counted; it was computed since `began`."""
         made = [table for table in found if table is not None]
         self.results += sum(len(table) for table in made)
         self.state.moved()
@@ -188,7 +188,7 @@ class RankedQuery(LeavingQuery):
         self._emitted_until = max(self._emitted_until, last)
         if final < first:
             return []
-        batches = self._until(final)
+        batches = self.state.waiting.until(final)
         due = self.due(first, final, period, released)
         when = [np.maximum(at_or_after(rows.clock, period), first) for rows in batches]
         instants = list(when)
@@ -204,17 +204,6 @@ class RankedQuery(LeavingQuery):
             found.append(self._changes(instant, released))
         self.forget_pushed(final)
         return found
-
-    def _until(self, final: int) -> list[ArrivingRows]:
-        """The rows that wait for instants up to `final`; they wait no more."""
-        taken, waiting = [], self.state.waiting
-        while waiting and waiting[0].clock[0] <= final:
-            rows = waiting.pop(0)
-            cut = int(np.searchsorted(rows.clock, final, side="right"))
-            taken.append(rows.take(slice(cut)))
-            if cut < len(rows.clock):
-                waiting.insert(0, rows.take(slice(cut, None)))
-        return taken
 
     def snapshot(self) -> tuple[object, Blocks]:
         state, blocks = self.state.snapshot()

@@ -38,7 +38,7 @@ from eddyline.state.sealed import RESTORE, damaged, read_sealed, write_sealed
 from eddyline.state.whole_file import make_folder
 
 #: Also counts the forms of the shards' state: Spark would take state under other names for none.
-FORMAT = 7
+FORMAT = 8
 
 JOB, CONTROL = "job", "control"
 #: How many of the newest queries that have gone, and of the newest refused records, are remembered.

@@ -40,7 +40,7 @@ from eddyline.runtime.sharded.storage.objects import Objects
 from eddyline.state.sealed import RESTORE, damaged, sealed, unreadable, unsealed
 
 #: Version of the form of manifests and of the shards' state; another one is refused.
-FORMAT = 7
+FORMAT = 8
 
 HELD = "what a batch has left: the state of each shard, results and notes"
 _HEADS, SEGMENTS = "heads", "segments"
