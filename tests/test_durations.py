@@ -26,7 +26,12 @@ def test_the_slowest_file_begins_and_an_unknown_one_before_it(tmp_path: Path) ->
 
 
 def test_files_with_the_spark_session_are_one_group() -> None:
-    files = ["tests/spark/test_job.py", "tests/spark/test_nexmark.py", "tests/spark/test_packer.py", "tests/test_docs.py"]
+    files = [
+        "tests/spark/test_job.py",
+        "tests/spark/test_nexmark.py",
+        "tests/spark/test_packer.py",
+        "tests/test_docs.py",
+    ]
     assert [group_of(file) for file in files] == ["tests/spark", "tests/spark", *files[2:]]
 
 

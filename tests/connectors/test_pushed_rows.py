@@ -302,7 +302,9 @@ def test_nested_texts_of_polars(kind: DataType, given: pa.DataType, found: list[
 
 def test_half_of_a_surrogate_pair_is_no_text() -> None:
     """It became a question mark, which is another value."""
-    rows, bad = pushed([{"note": "\ud800", "ts": NOON}, {"note": "\ud83e\udd8a", "ts": NOON}, {"note": "?", "ts": NOON}])
+    rows, bad = pushed(
+        [{"note": "\ud800", "ts": NOON}, {"note": "\ud83e\udd8a", "ts": NOON}, {"note": "?", "ts": NOON}]
+    )
     assert [row["note"] for row in rows] == ["?"] and len(bad) == 2
     assert "note is declared as STRING and holds b'\\xed\\xa0\\x80'" in str(bad[0]["_reason"])
     rows, bad = pushed({"note": np.array(["\ud800", "ok"]), "ts": [NOON, NOON]})
