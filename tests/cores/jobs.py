@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 
 from eddyline import Session
 from tests.spark.asked import engines_below
+from tests.spark.conducted import own_processes
 
 JOB = """
 CREATE STREAM a (k BIGINT, v BIGINT, ts TIMESTAMP) WITH (format = 'parquet', path = '{0}/a', time = 'ts');
@@ -56,7 +57,9 @@ def right(folder: Path, runs: list[int]) -> dict[str, list[tuple[object, ...]]]:
 
 
 def engines() -> list[psutil.Process]:
-    return engines_below(os.getpid())
+    """Those of sessions: other tests of this process may have some that stay."""
+    others = engines_below(own_processes().forking) if own_processes.cache_info().currsize else []
+    return [process for process in engines_below(os.getpid()) if process not in others]
 
 
 def kill(count: int = 1) -> int:

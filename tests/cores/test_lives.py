@@ -85,7 +85,8 @@ def _killed(running: subprocess.Popen[str], folder: Path) -> None:
     running.send_signal(signal.SIGKILL)
     running.wait()
     _, alive = psutil.wait_procs(below, 2)
-    assert not alive
+    # Whoever inherits them may never ask what became of them.
+    assert all(process.status() == psutil.STATUS_ZOMBIE for process in alive)
 
 
 def test_without_a_checkpoint_a_batch_runs_again_whose_process_died(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ import psutil
 
 from eddyline.errors import DataProblem
 from eddyline.runtime.sharded.batch import BatchDocument
+from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.workers.processes import EngineProcesses, SiblingProcesses
-from eddyline.runtime.sharded.workers.serving import NAME
+from eddyline.runtime.sharded.workers.serving import NAME, read
 
 
 class Said:
@@ -50,7 +51,8 @@ PHASES = pickle.dumps(Said())
 
 
 def ask(processes: EngineProcesses, number: int, what: str = "", packets: Any = (), shard: int = 0) -> list[Any]:
-    return list(processes.step(number, PHASES, BatchDocument(0, what), shard, packets, 7))
+    found = processes.step(number, PHASES, BatchDocument(0, what), shard, packets, 7)
+    return [read(one) if isinstance(one, Packet) else one for one in found]
 
 
 def engines_below(process: int) -> list[psutil.Process]:

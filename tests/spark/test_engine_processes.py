@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -18,12 +19,14 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from eddyline.errors import DataProblem, Fault, StateProblem
+from eddyline.errors import DataProblem, EddylineWarning, Fault, StateProblem
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.workers import processes as found_by
+from eddyline.runtime.sharded.workers.lent import Filling
 from eddyline.runtime.sharded.workers.own import OwnProcesses
 from eddyline.runtime.sharded.workers.processes import EngineLost, EngineProcesses, folder_of, start
-from eddyline.runtime.sharded.workers.wire import receive, send
+from eddyline.runtime.sharded.workers.serving import read
+from eddyline.runtime.sharded.workers.wire import Wire
 from tests.spark.asked import ask, engines_below
 
 ROOT = Path(__file__).parents[2]
@@ -53,15 +56,52 @@ def until(condition, seconds: float = 2.0) -> bool:
 def test_messages_arrive_as_they_were(size: int) -> None:
     here, there = socket.socketpair()
     packet = Packet(3, 1, 5, None, size, True, os.urandom(size), None, b"", os.urandom(size // 2))
+    sender, receiver = Wire(here), Wire(there)
     with here, there:
-        sending = threading.Thread(target=lambda: [send(here, one) for one in (packet, 7, None, ValueError("x"))])
+        sending = threading.Thread(target=lambda: [sender.send(one) for one in (packet, 7, None, ValueError("x"))])
         sending.start()
-        assert receive(there) == packet and type(receive(there)) is int
-        assert receive(there) is None and isinstance(receive(there), ValueError)
+        assert receiver.receive() == packet and type(receiver.receive()) is int
+        assert receiver.receive() is None and isinstance(receiver.receive(), ValueError)
         sending.join()
         here.close()
         with pytest.raises(EOFError):
-            receive(there)
+            receiver.receive()
+
+
+def test_what_is_lent_travels_as_a_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on the way through a third process, which reads nothing; and through files, where memory is full."""
+    content, more = os.urandom(300_000), os.urandom(9_000)
+    for fails in (False, True):
+        pairs = socket.socketpair(), socket.socketpair()
+        wires = [Wire(end) for pair in pairs for end in pair]
+        filling = Filling()
+        packets = [Packet(n, 0, n, n, n, False, filling.put(content), None, filling.put(more)) for n in range(2)]
+        if fails:
+            monkeypatch.setattr("os.posix_fallocate", _full(os.posix_fallocate))
+            with pytest.warns(EddylineWarning, match="through files in"):
+                packets.append(Packet(2, 0, 2, 2, 2, False, filling.put(content), None, filling.put(more)))
+        opened = len(os.listdir("/dev/fd"))
+        for packet in packets:
+            wires[0].send(packet)
+            wires[2].send(wires[1].receive())
+            assert read(wires[3].receive()) == packet._replace(blob=content, census=more)
+        assert sum(wire.passed for wire in wires) < 4 * len(packets) * 400
+        # One handle per memory and process, however many packets there are; here all are one process.
+        assert len(os.listdir("/dev/fd")) <= opened + 2
+        for end in (*pairs[0], *pairs[1]):
+            end.close()
+
+
+def _full(real: Callable[[int, int, int], None]) -> Callable[[int, int, int], None]:
+    """No space, once."""
+    left = [OSError(errno.ENOSPC, "No space left on device")]
+
+    def allocate(handle: int, offset: int, size: int) -> None:
+        if left:
+            raise left.pop()
+        real(handle, offset, size)
+
+    return allocate
 
 
 def test_a_number_has_one_process_however_many_ask_at_once(own: OwnProcesses) -> None:
@@ -129,7 +169,7 @@ def test_who_asked_may_be_killed(own: OwnProcesses) -> None:
     for _ in range(3):
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(number)
-            receive(asking)
+            Wire(asking).receive()
             asking.sendall(b"half")
     assert ask(own, 0)[-1] == before
 

@@ -129,6 +129,26 @@ def test_pieces_are_read_by_processes(phases: Phases, tmp_path: Path) -> None:
     assert sorted(parcel.shard for parcel in parcels if parcel.kind == "note") == [*range(SHARDS)]
 
 
+def test_packets_do_not_pass_through_the_process_that_conducts(phases: Phases, tmp_path: Path) -> None:
+    passed = []
+    write_files(tmp_path / "a", ["0.parquet", "1.parquet", "2.parquet"], 20_000)
+    whole = batch(phases, tmp_path)
+    read = JOB.replace(
+        "x.v AS xv, y.v AS yv FROM a [RANGE 20 MILLISECONDS] x", "x.v AS xv, y.v AS yv FROM a [RANGE 1 MICROSECOND] x"
+    )
+    for lends in (False, True):
+        phases = made(tmp_path, f"ck{lends}", read)
+        write_files(tmp_path / "a", ["0.parquet", "1.parquet", "2.parquet"], 20_000)
+        conductor = Processes(phases, 2, own_processes())
+        conductor.processes.lends = lends
+        before = conductor.processes.passed
+        parcels = conductor.run(replace(whole, layout=phases.packed.digest, control=()))
+        made_here = sum(len(parcel.blob or b"") for parcel in parcels)
+        passed.append(conductor.processes.passed - before - made_here)
+    # Each packet goes in and out. What is left are documents, layouts and places.
+    assert passed[0] > 2 * 60_000 * 3 * 8 > 20 * passed[1]
+
+
 @pytest.mark.parametrize("deaths", [MOST_LOST, MOST_LOST + 1])
 def test_the_third_loss_of_a_batch_ends_the_job(phases: Phases, tmp_path: Path, deaths: int) -> None:
     (tmp_path / "ck" / "deaths").write_text(str(deaths))

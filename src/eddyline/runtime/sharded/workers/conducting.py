@@ -1,13 +1,13 @@
 """Processes of this machine as the conductor of a batch.
 
 Answer   `Processes` has pieces read and shards stepped by engine processes of its own, as many at a time as it has
-         processes. A shard stays with one process. This process takes packets from those that read, and hands them to
-         those that step.
+         processes. A shard stays with one process. Packets stay in memory of the process that made them: this one hands
+         their places, and handles to that memory, to those that step.
 State    None: shards lie in the objects of the checkpoint. Processes and their engines stay until `close`, or until
          this process ends.
 Limits   A task whose process ends is carried out again, in a new one, from what the batch began with; the third loss in
-         a batch ends the job. Packets of a batch are in the memory of this process until their shard has stepped. Code
-         of functions must be found by name, or be picklable.
+         a batch ends the job. Packets of a batch are in memory until their shard has stepped; rows that this process
+         places pass through it. Code of functions must be found by name, or go by value.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from eddyline.runtime.sharded.workers.processes import EngineProcesses
 
 
 class OwnProcesses(EngineProcesses):
+    lends = True
+
     def __init__(self, fleeting: str | None = None) -> None:
         """`fleeting`: a folder that nobody continues from."""
         self._fleeting = [] if fleeting is None else [fleeting]

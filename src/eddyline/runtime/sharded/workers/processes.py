@@ -27,7 +27,7 @@ from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.workers.serving import Task, serve
-from eddyline.runtime.sharded.workers.wire import receive, send
+from eddyline.runtime.sharded.workers.wire import Wire
 
 #: Bytes of the longest path that a socket may have on every system.
 _LONGEST_PATH = 100
@@ -44,6 +44,10 @@ class EngineLost(StateProblem):
 class EngineProcesses(Protocol):
     #: Where their sockets are.
     folder: str
+    #: Bytes that have gone to them and come from them, by this process.
+    passed: int = 0
+    #: Whether what they make for each other stays in memory of theirs: only handles to it come here.
+    lends: bool = False
 
     def start(self, number: int) -> None:
         """Start the one with a number, unless it answers."""
@@ -52,24 +56,30 @@ class EngineProcesses(Protocol):
         self, number: int, phases: bytes, batch: BatchDocument, shard: int, packets: Iterable[Packet], beside: int = 0
     ) -> Iterator[Packet | Parcel]:
         """The process is there before the packets are read: it inherits none of them."""
-        with self._connected(number) as connection:
-            yield from self._made(connection, Task(phases, batch, shard, beside), packets)
+        yield from self._made(number, Task(phases, batch, shard, beside, self.lends), packets)
 
     def read(self, number: int, phases: bytes, batch: BatchDocument, piece: FilePiece) -> Iterator[Packet]:
-        with self._connected(number) as connection:
-            yield from self._made(connection, Task(phases, batch, piece), ())
+        yield from self._made(number, Task(phases, batch, piece, 0, self.lends), ())
 
-    def _made(self, connection: socket.socket, task: Task, packets: Iterable[Packet]) -> Iterator[Any]:
+    def _made(self, number: int, task: Task, packets: Iterable[Packet]) -> Iterator[Any]:
+        with self._connected(number) as connection:
+            wire = Wire(connection)
+            try:
+                yield from self._asked(wire, task, packets)
+            finally:
+                self.passed += wire.passed
+
+    def _asked(self, wire: Wire, task: Task, packets: Iterable[Packet]) -> Iterator[Any]:
         with _answered(task):
-            send(connection, task)
+            wire.send(task)
         for packet in packets:
             with _answered(task):
-                send(connection, packet)
+                wire.send(packet)
         with _answered(task):
-            send(connection, None)
+            wire.send(None)
         while True:
             with _answered(task):
-                made = receive(connection)
+                made = wire.receive()
             if made is None:
                 return
             if isinstance(made, Exception):
@@ -81,7 +91,7 @@ class EngineProcesses(Protocol):
             connection = _answering(_path(self.folder, number))
             if connection is not None:
                 with contextlib.suppress(ConnectionError, EOFError):
-                    receive(connection)
+                    Wire(connection).receive()
                     return connection
                 connection.close()
             # The folder may go while this process enters it.

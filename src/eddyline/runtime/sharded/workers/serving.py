@@ -21,14 +21,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from typing import Any, NamedTuple, NoReturn
+from functools import lru_cache
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from eddyline.errors import EddylineError, as_fault
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.phases import Phases
-from eddyline.runtime.sharded.workers.wire import receive, send
+from eddyline.runtime.sharded.workers.lent import Filling, Lent
+from eddyline.runtime.sharded.workers.wire import LARGE, Wire
 
 #: Seconds without a task after which a process ends, as Spark's Python workers do.
 IDLE_SECONDS = 60.0
@@ -49,6 +50,8 @@ class Task(NamedTuple):
     what: int | FilePiece
     #: Memory of the process that asks.
     beside: int = 0
+    #: Whether the contents of packets stay in memory of this process: who asks gets handles to it.
+    lends: bool = False
 
 
 def serve(listener: socket.socket, owner: int, leave: Callable[[], None], idle: float = IDLE_SECONDS) -> NoReturn:
@@ -77,19 +80,42 @@ def serve(listener: socket.socket, owner: int, leave: Callable[[], None], idle: 
 
 
 def _answer(connection: socket.socket) -> None:
+    wire = Wire(connection)
     # Who connects while this process leaves hears nothing, and starts another one.
-    send(connection, os.getpid())
-    task: Task = receive(connection)
-    packets: list[Packet] = list(iter(partial(receive, connection), None))
-    made = _made(task, packets)
+    wire.send(os.getpid())
+    task: Task = wire.receive()
+    filling = _filling(task)
+    made = _made(task, list(map(read, iter(wire.receive, None))))
     while True:
         try:
             one = next(made, None)
+            if task.lends and isinstance(one, Packet):
+                one = Packet._make(filling.put(field) if _is_large(field) else field for field in one)
         except Exception as problem:
             one = _told(problem, task)
-        send(connection, one)
+        wire.send(one)
         if one is None or isinstance(one, Exception):
             return
+
+
+#: What this process fills at the moment, and for which phase of which batch. Others have handles to what was before.
+_FILLED: list[tuple[Any, Filling]] = []
+
+
+def _filling(task: Task) -> Filling:
+    phase = task.batch.number, task.batch.layout, isinstance(task.what, FilePiece)
+    if not _FILLED or _FILLED[0][0] != phase:
+        _FILLED[:] = [(phase, Filling())]
+    return _FILLED[0][1]
+
+
+def _is_large(field: Any) -> TypeGuard[bytes]:
+    return isinstance(field, bytes) and len(field) >= LARGE
+
+
+def read(packet: Packet) -> Packet:
+    """A packet with all of its contents here."""
+    return Packet._make(field.read() if isinstance(field, Lent) else field for field in packet)
 
 
 def _made(task: Task, packets: list[Packet]) -> Iterator[Any]:
