@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-NAMES = ("joins", "aggregates", "instants", "batches", "thresholds", "sizes", "first", "stored")
+NAMES = ("joins", "aggregates", "instants", "batches", "thresholds", "sizes", "first", "stored", "row_groups")
 
 if __name__ == "__main__":
     chosen, sys.argv[1:] = sys.argv[1:] or list(NAMES), []

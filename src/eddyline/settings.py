@@ -58,6 +58,8 @@ class Settings:
     template_tuning: str = "on"
     template_batch: str = "on"
     heralds: str = "auto"
+    #: Whether row groups of parquet that no query can use are skipped.
+    row_groups: str = "on"
     constraints: str = "prune"
     on_violation: str = "dead-letter"
     unsatisfiable: str = "error"
@@ -303,6 +305,11 @@ OPTIONS: dict[str, SettingOption] = {
     ),
     "heralds": _choice(
         "zones: skip or pass whole stretches of rows by their least and greatest values", "auto", "on", "off"
+    ),
+    "row_groups": _choice(
+        "whether row groups of parquet that no query can use are skipped by their statistics",
+        *("on", "off"),
+        experiment=True,
     ),
     "constraints": _choice(
         "event patterns: use constraints to end matches early, only check them, neither", "prune", "check", "off"

@@ -21,7 +21,8 @@ KEYS = {
     "elapsed_s", "epochs", "epoch_seconds", "epoch_times", "rows_in", "late", "bad", "results", "partials_produced", "probes",
     "probes_shared", "visited", "peak_stored_rows", "stored_rows", "peak_state_bytes", "state_bytes", "spilled_bytes", "response",
     "null_results", "frontier", "frontiers", "plan", "migrations", "operators", "suspensions", "resumptions", "marks", "demand_checks",
-    "suspended_peak", "partials_avoided", "demand", "patterns", "zones_skipped", "zones_passed", "conditions_avoided", "late_records",
+    "suspended_peak", "partials_avoided", "demand", "patterns", "zones_skipped", "zones_passed", "conditions_avoided", "row_groups",
+    "late_records",
     "punctuations", "violations", "purged_rows", "dropped_rows", "templates", "punctuations_out", "tables", "results_held", "kept_results",
     "dropped_results", "left_open", "unseen",
 }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeGuard
 import pyarrow as pa
 
 from eddyline.model.records.records import Records
+from eddyline.operators.sharing.skipping import Stretch
 
 #: JSON-able: how far a source has been read.
 Position = Mapping[str, Any]
@@ -32,6 +33,8 @@ class Chunk:
     records: tuple[Records, ...] = ()
     #: An integer became an instant before 1971, and the stream does not say the unit of its integers.
     early: bool = False
+    #: Rows that were not read, because no query can use them: then there is nothing else.
+    skipped: Stretch | None = None
 
 
 class Source(Protocol):

@@ -6,7 +6,7 @@ Answer   A block is a run of records, each of which became a row or a bad row. R
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
 from eddyline.model.schema import Schema
+from eddyline.operators.sharing.skipping import Skipping, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class RecordBlock:
     last: bool = False
     #: Declared columns that no query reads were left out, because none of their values could make a row bad.
     projected: bool = False
+    #: The records are a row group that was not read, because no query can use it.
+    skipped: Stretch | None = None
 
     def part(self, offset: int, count: int) -> RecordBlock:
         """Some of its records, without copying."""
@@ -59,9 +62,14 @@ class RecordBlock:
         )
 
 
+#: What row groups need not be read now; None: all are read.
+Asked = Callable[[], Skipping | None]
+
+
 class FileReader(Protocol):
     """Reads one file, or a part of it. An unreadable rest is one `bad` block that names the file; nothing is raised.
-    Records of a part of a text file are numbered from its first one, as its lines are."""
+    Records of a part of a text file are numbered from its first one, as its lines are. Row groups of parquet are left
+    out as `skipping` says when they are come to."""
 
     def __call__(
         self,
@@ -71,4 +79,5 @@ class FileReader(Protocol):
         columns: frozenset[str] | None,
         marks: FileMarks = UNMARKED,
         part: FilePart | None = None,
+        skipping: Asked | None = None,
     ) -> Iterator[RecordBlock]: ...

@@ -24,19 +24,20 @@ import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk, Position, Source
 from eddyline.connectors.files.ahead import read_ahead
-from eddyline.connectors.files.blocks import FileReader, RecordBlock
+from eddyline.connectors.files.blocks import Asked, FileReader, RecordBlock
 from eddyline.connectors.files.file_log import SeenFile, TakenFiles, seen
 from eddyline.connectors.files.finding import Finder, check_path, list_files
 from eddyline.connectors.files.listing import DataFile, required_path
-from eddyline.connectors.files.parts import FilePart
+from eddyline.connectors.files.parts import FilePart, by_groups
 from eddyline.connectors.files.watch import FileWatch, warn_of
-from eddyline.connectors.formats.conform import bad_row, conform, find_column, target_of, wanted_columns
+from eddyline.connectors.formats.conform import bad_row, conform, target_of, wanted_columns, with_partitions
 from eddyline.connectors.formats.parquet import PLAIN, first_line, read_parquet
 from eddyline.connectors.formats.text import read_csv, read_json
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks, Marks
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.clock import WALL, Clock
 from eddyline.model.schema import Schema, Stream, Table
+from eddyline.operators.sharing.skipping import Skipping
 from eddyline.tuning import InputTuning
 
 FORMATS = ("parquet", "csv", "jsonl", "json")
@@ -104,6 +105,7 @@ def read_chunks(
     part: FilePart | None = None,
     columns: frozenset[str] | None = None,
     whole_below: int | None = None,
+    skipping: Asked | None = None,
 ) -> Iterator[Chunk]:
     """One file of a stream, or a part of it, a stretch at a time: for drivers that keep order and positions
     themselves.
@@ -115,9 +117,10 @@ def read_chunks(
         part: of the file; None: all of it.
         columns: those needed, as `wanted_columns` gives them; None: all.
         whole_below: a stretch with a row below this event time is read with all columns.
+        skipping: which row groups need not be read now; None: all are read.
     """
     reader = _reader(stream.options, f"stream {stream.name}")
-    for block in reader(file, stream.schema, 0 if part is None else part.first, columns, marks, part):
+    for block in reader(file, stream.schema, 0 if part is None else part.first, columns, marks, part, skipping):
         chunk = _conformed(block, file, stream, columns, marks)
         if columns is not None and whole_below is not None and chunk.rows.num_rows:
             oldest = pc.min(chunk.rows.column(stream.time)).cast(pa.int64()).as_py()
@@ -165,6 +168,7 @@ def _read_regular(
     columns: frozenset[str] | None,
     marks: FileMarks = UNMARKED,
     part: FilePart | None = None,
+    skipping: Asked | None = None,
 ) -> Iterator[RecordBlock]:
     """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for
     ever."""
@@ -174,7 +178,8 @@ def _read_regular(
         problem = first_line(found)
     if problem:
         return iter([RecordBlock(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
-    return reader(file, schema, first, columns, marks=marks, part=part)
+    by_format = {} if skipping is None else {"skipping": skipping}
+    return reader(file, schema, first, columns, marks=marks, part=part, **by_format)
 
 
 def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[RecordBlock]]:
@@ -245,6 +250,9 @@ class FileSource:
         self._marked: FileMarks = UNMARKED
         #: What is left of the block read last.
         self._rest: RecordBlock | None = None
+        #: What row groups need not be read now; None: all are read.
+        self.skipping: Skipping | None = None
+        self._asked: Asked | None = (lambda: self.skipping) if by_groups(stream.options) else None
         self._next_look = float("-inf")
         self._empty = target_of(stream.schema, columns).empty_table()
         self._look()
@@ -259,8 +267,15 @@ class FileSource:
         bad: list[pa.Table] = []
         left, early = max_rows, False
         while left > 0 and (block := self._next_block()) is not None:
-            count = min(left, block.count)
+            if block.skipped is not None and left < max_rows:
+                break
+            # A row group that is skipped is one chunk, however many rows it has.
+            count = min(left, block.count) if block.skipped is None else block.count
             chunk = self._take(block, count)
+            if chunk.skipped is not None:
+                if self.bounded:
+                    self._next_block()
+                return chunk
             early = early or chunk.early
             left -= count
             if chunk.rows.num_rows:
@@ -341,7 +356,9 @@ class FileSource:
 
     def _next_block(self) -> RecordBlock | None:
         """What is left of the block read last, or else the next block; None: nothing is there at the moment."""
-        while self._rest is None:
+        while self._rest is None or not self._stands(self._rest):
+            if self._rest is not None:
+                self._rest = self._blocks = None
             if not self._waiting:
                 if not self.bounded:
                     self._look()
@@ -352,7 +369,9 @@ class FileSource:
             if self._blocks is None:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
                 self._marked = UNMARKED if self.marks is None else self.marks.of(file.path)
-                blocks = self._reader(file, self.stream.schema, self._row, self._columns, self._marked)
+                blocks = self._reader(
+                    file, self.stream.schema, self._row, self._columns, self._marked, None, self._asked
+                )
                 # A file of several blocks is read while its rows are worked on; for a small one a second thread is not
                 # worth its cost.
                 self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
@@ -371,6 +390,11 @@ class FileSource:
             elif block.count:
                 self._rest = block
         return self._rest
+
+    def _stands(self, block: RecordBlock) -> bool:
+        """Whether a block is still what is read: a row group that was skipped may be needed by now."""
+        skipped = block.skipped
+        return skipped is None or (self.skipping is not None and not self.skipping.reason(skipped))
 
     def _finish(self) -> None:
         name = self._waiting.pop(0).name
@@ -410,8 +434,8 @@ def _conformed(
     marks: FileMarks = UNMARKED,
 ) -> Chunk:
     if block.rows is None:
-        return Chunk(target_of(target.schema, columns).empty_table(), block.bad)
-    rows = _with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
+        return Chunk(target_of(target.schema, columns).empty_table(), block.bad, skipped=block.skipped)
+    rows = with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
     read = columns if block.projected else None
     with marks.parsing(block.first, block.count):
         chunk = conform(rows, target, file.name, block.first, columns=read, numbers=block.numbers, unit=block.unit)
@@ -421,18 +445,3 @@ def _conformed(
         return chunk
     # Within a chunk, lines that are no rows come before rows that do not fit; the reasons have the number of each line.
     return replace(chunk, bad=block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))
-
-
-def _with_partitions(rows: pa.Table, file: DataFile, schema: Schema) -> pa.Table:
-    """The rows with the declared columns that hive-style folders give; what the file itself has wins."""
-    for name, text in file.partitions.items():
-        column = schema.find(name)
-        if column is None or find_column(rows.column_names, column.name) >= 0:
-            continue
-        value = pa.scalar(text, pa.string())
-        try:
-            value = value.cast(column.type.arrow)
-        except pa.ArrowInvalid:
-            value = pa.scalar(text, pa.string())  # every row of the file is bad, with this text in its reason
-        rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
-    return rows

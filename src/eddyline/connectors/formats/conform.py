@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk
-from eddyline.connectors.files.listing import shown_name
+from eddyline.connectors.files.listing import DataFile, shown_name
 from eddyline.connectors.formats.conversion import Reading, as_text, convert
 from eddyline.connectors.formats.unions import is_text
 from eddyline.model.schema import Column, Schema, Stream, Table
@@ -176,6 +176,21 @@ def _separate(
         arrays.append(as_text(lost.column(index)) if index >= 0 else pa.nulls(len(chosen), pa.string()))
     bad = pa.Table.from_arrays([*arrays, reason], schema=bad_schema(schema))
     return rows.filter(pa.array(~dead)), bad
+
+
+def with_partitions(rows: pa.Table, file: DataFile, schema: Schema) -> pa.Table:
+    """The rows with the declared columns that hive-style folders give; what the file itself has wins."""
+    for name, text in file.partitions.items():
+        column = schema.find(name)
+        if column is None or find_column(rows.column_names, column.name) >= 0:
+            continue
+        value = pa.scalar(text, pa.string())
+        try:
+            value = value.cast(column.type.arrow)
+        except pa.ArrowInvalid:
+            value = pa.scalar(text, pa.string())  # every row of the file is bad, with this text in its reason
+        rows = rows.append_column(column.name, pa.repeat(value, rows.num_rows))
+    return rows
 
 
 def bad_row(schema: Schema, reason: str, text: str | None = None) -> pa.Table:

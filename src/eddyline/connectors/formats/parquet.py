@@ -1,7 +1,8 @@
 """Parquet files as blocks of rows.
 
 Answer   Rows of a file from any row number on, decoded a stretch at a time whatever the size of its row groups. Whole
-         row groups before the wanted row are skipped by their metadata.
+         row groups before the wanted row are left out by their metadata, and those that no query can use by their
+         statistics (`row_groups.py`).
 Limits   Only needed columns are decoded, provided that no other column could make a row bad: which rows are readable
          never depends on what a query asks for.
 """
@@ -14,15 +15,16 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.connectors.files.blocks import RecordBlock
+from eddyline.connectors.files.blocks import Asked, RecordBlock
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, find_column
+from eddyline.connectors.formats.row_groups import GroupFacts, keeps_order
 from eddyline.connectors.formats.valid_text import with_valid_text
 from eddyline.connectors.guarded.blocks_apart import blocks_apart
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
-from eddyline.model.datatypes import DataType
 from eddyline.model.schema import Schema
+from eddyline.operators.sharing.skipping import Stretch
 from eddyline.tuning import InputTuning
 
 PLAIN = InputTuning()
@@ -37,6 +39,7 @@ def read_parquet(
     tuning: InputTuning = PLAIN,
     marks: FileMarks = UNMARKED,
     part: FilePart | None = None,
+    skipping: Asked | None = None,
 ) -> Iterator[RecordBlock]:
     """The rows of one file, or of a part of it, from row `first` on."""
     suspect = marks.suspects()
@@ -46,7 +49,7 @@ def read_parquet(
         if end > first:
             reader = partial(read_parquet, file, schema, columns=columns, tuning=tuning, part=part)
             if (yield from blocks_apart(reader, file, schema, first, end, marks)):
-                yield from read_parquet(file, schema, end, columns, tuning=tuning, marks=marks, part=part)
+                yield from reader(first=end, marks=marks, skipping=skipping)
             return
     row = first
     try:
@@ -54,23 +57,26 @@ def read_parquet(
         with marks.parsing(first, tuning.parquet_rows):
             opened = pq.ParquetFile(file.path, pre_buffer=False)
         with opened:
-            groups, skip = None, 0
-            if first or part is not None:
-                groups, skip, row = _groups_from(opened.metadata, first, part or FilePart())
+            groups, skip, row = _groups_from(opened.metadata, first, part or FilePart())
             names, projected = _projection(opened.schema_arrow, schema, columns)
-            batches = opened.iter_batches(tuning.parquet_rows, row_groups=groups, columns=names, use_threads=False)
-            while True:
-                with marks.parsing(row, tuning.parquet_rows):
-                    batch = next(batches, None)
-                if batch is None:
-                    break
-                if skip >= batch.num_rows:
-                    skip -= batch.num_rows
+            for run, stretch in _runs(opened, groups, skip, schema, skipping):
+                if stretch is not None:
+                    yield RecordBlock(row, stretch.rows, skipped=stretch)
+                    row += stretch.rows
                     continue
-                rows = with_valid_text(pa.Table.from_batches([batch.slice(skip)]).replace_schema_metadata(None))
-                skip = 0
-                yield RecordBlock(row, rows.num_rows, rows, projected=projected)
-                row += rows.num_rows
+                batches = opened.iter_batches(tuning.parquet_rows, row_groups=run, columns=names, use_threads=False)
+                while True:
+                    with marks.parsing(row, tuning.parquet_rows):
+                        batch = next(batches, None)
+                    if batch is None:
+                        break
+                    if skip >= batch.num_rows:
+                        skip -= batch.num_rows
+                        continue
+                    rows = with_valid_text(pa.Table.from_batches([batch.slice(skip)]).replace_schema_metadata(None))
+                    skip = 0
+                    yield RecordBlock(row, rows.num_rows, rows, projected=projected)
+                    row += rows.num_rows
     except (pa.ArrowException, OSError, ValueError) as problem:
         yield RecordBlock(
             row, 1, bad=bad_row(schema, f"{file.shown} cannot be read{_from(row)}: {first_line(problem)}"), last=True
@@ -101,11 +107,39 @@ def _groups_from(metadata: pq.FileMetaData, first: int, part: FilePart) -> tuple
     return [], 0, first
 
 
+def _runs(
+    opened: pq.ParquetFile, groups: list[int], skip: int, schema: Schema, skipping: Asked | None
+) -> Iterator[tuple[list[int], Stretch | None]]:
+    """Row groups that are read one after another, and, each by itself, those that are skipped.
+
+    Args:
+        skip: How many rows of the first one have been taken: then it is read.
+        skipping: None: all groups are read.
+    """
+    run: list[int] = []
+    if skipping is not None:
+        facts = GroupFacts(opened.metadata, opened.schema_arrow, schema)
+        for group in groups:
+            said = None if skip and group == groups[0] else skipping()
+            stretch = None if said is None else facts.skipped(group, said)
+            if stretch is None:
+                run.append(group)
+            if run and (stretch is not None or said is None):
+                # Before the next group is read, what is said may have changed.
+                yield run, None
+                run = []
+            if stretch is not None:
+                yield [group], stretch
+        groups = run
+    if groups:
+        yield groups, None
+
+
 def _projection(present: pa.Schema, schema: Schema, columns: frozenset[str] | None) -> tuple[list[str], bool]:
     """The columns to decode, and whether some were left out: none is where one is missing or of a doubtful type."""
     found = {c.name: find_column(present.names, c.name) for c in schema.columns}
     projected = columns is not None and all(
-        found[c.name] >= 0 and _always_fits(present.field(found[c.name]).type, c.type)
+        found[c.name] >= 0 and keeps_order(present.field(found[c.name]).type, c.type)
         for c in schema.columns
         if c.name not in columns
     )
@@ -113,15 +147,3 @@ def _projection(present: pa.Schema, schema: Schema, columns: frozenset[str] | No
         found = {name: index for name, index in found.items() if name in columns}
     # With none of the declared columns in the file its rows still count, and each is bad.
     return [present.names[index] for index in found.values() if index >= 0] or present.names[:1], projected
-
-
-def _always_fits(kind: pa.DataType, declared: DataType) -> bool:
-    if kind == declared.arrow or pa.types.is_null(kind):
-        return True
-    if declared.name == "DOUBLE":
-        return pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    if declared.name == "BIGINT":
-        return pa.types.is_integer(kind) and kind != pa.uint64()
-    if pa.types.is_dictionary(kind):
-        return _always_fits(kind.value_type, declared)
-    return declared.name == "STRING" and (pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

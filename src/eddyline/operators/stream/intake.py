@@ -10,6 +10,7 @@ Limits   `newest` and `census` come from the driver where this pipeline sees onl
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,8 @@ class Intake:
         #: Rows that checkers have taken out.
         self.violations = 0
         self.arrived = 0
+        #: Row groups of this run that were skipped, and read for each reason.
+        self.row_groups: Counter[str] = Counter()
         #: A record has promised that no row at or before this instant comes any more.
         self.promised: int | None = None
         #: The same of heartbeats in the source alone: a row at or before it breaks one of them.
@@ -81,6 +84,11 @@ class Intake:
         known = [instant for instant in (self.newest, self.promised) if instant is not None]
         return max(known, default=None)
 
+    def refuse(self, bad: int) -> None:
+        """Rows came that cannot be read."""
+        self.bad += bad
+        self.rows_in += bad
+
     def promise(self, instants: Ints, in_source: Flags) -> None:
         """No row at or before some instants comes any more; those with a flag are promised by heartbeats in the
         source."""
@@ -97,14 +105,15 @@ class Intake:
         places: Ints | None = None,
         census: Ints | None = None,
         heartbeats: Heartbeats | None = None,
+        skipped: int = 0,
     ) -> Taken:
         """Rows of an epoch in source order.
 
         Where they are a part of the stream, `total` is the number of all that came and `places` are their places among
-        them. `heartbeats` are those between the rows; those of earlier epochs are known.
+        them; `skipped` of those were not read. `heartbeats` are those between the rows; those of earlier epochs are known.
         """
         ts = event_times(rows, self.stream.time)
-        self.rows_in += len(ts)
+        self.rows_in += len(ts) + skipped
         bound, first = self.horizon, self.arrived
         number = first + (np.arange(len(ts)) if places is None else places)
         self.arrived += len(ts) if total is None else total

@@ -36,6 +36,7 @@ from eddyline.runtime.embedded.giving_up import EpochAtHand
 from eddyline.runtime.embedded.reader import StreamReader, next_epoch
 from eddyline.runtime.embedded.refreshing import EmbeddedRefreshing
 from eddyline.runtime.embedded.roster import EmbeddedRoster
+from eddyline.runtime.embedded.skipping import EmbeddedSkipping
 from eddyline.runtime.engine.epoch import Epoch, Outcome
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.records.kinds import Splitting
@@ -86,7 +87,8 @@ class EmbeddedDriver:
         self.clock = clock
         pipeline.handout.measure(Responses(clock))
         self.checkpoint = checkpoint
-        self._splitting = Splitting(self.streams.values())
+        self.splitting = Splitting(self.streams.values())
+        self._skipping = EmbeddedSkipping(self)
         #: Records that the next epoch takes.
         self._announced: list[Records] = []
         for name, source in sources.items():
@@ -141,14 +143,14 @@ class EmbeddedDriver:
         """CREATE PUNCTUATION has declared more of these streams: their rows are checked and split accordingly from now on."""
         self.streams |= {stream.name: stream for stream in streams}
         self.pipeline.gating.promise(streams)
-        self._splitting.change(streams)
+        self.splitting.change(streams)
 
     def _read(self, stream: Stream, source: Source) -> None:
         if self.checkpoint is not None and isinstance(source, FileSource):
             source.marks = self.checkpoint.marks
         if self.checkpoint is not None and is_logged(source):
             source.keep_log(self._logs)
-        self.readers[stream.name] = StreamReader(stream, source, self._splitting, self.clock)
+        self.readers[stream.name] = StreamReader(stream, source, self.splitting, self.clock, self._skipping.of)
 
     @property
     def _logs(self) -> str:
@@ -256,8 +258,7 @@ class EmbeddedDriver:
             self.began = started
         with self.at_hand.computing():
             arrivals = next_epoch(readers, self.settings.epoch_rows)
-            for name in arrivals:
-                self._last_rows[name] = started
+            self._last_rows |= dict.fromkeys(arrivals, started)
             self._idle = self._idle_streams(started)
             announced, self._announced = tuple(self._announced), []
             read = perf_counter()
@@ -374,8 +375,7 @@ class EmbeddedDriver:
 
     def _read_ahead(self) -> bool:
         """Read ahead from every source; whether any has rows now, or records wait."""
-        came = [reader.fill(1) or reader.pieces for reader in self.readers.values()]
-        return any(came) or bool(self._announced)
+        return sum(reader.has_rows() for reader in self.readers.values()) > 0 or bool(self._announced)
 
     def stop(self, ending: Ending | None = None) -> None:
         """Finish the epoch at hand and leave a checkpoint, after what the ending asks for; also of a run to come."""

@@ -14,6 +14,7 @@ from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.language import Job
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream, Table
+from eddyline.operators.sharing.skipping import told
 from eddyline.plan.prepare import explanation, shape
 from eddyline.plan.shape import Part
 from eddyline.runtime.embedded.driver import EmbeddedDriver
@@ -37,7 +38,12 @@ def analysis(driver: EmbeddedDriver, name: str) -> str:
     with driver.lock:
         query = driver.pipeline.queries[name]
         results = f"results: {query.results:,} of {query.rows_in:,} combinations, {query.seconds:.3f} s"
-        return "\n".join([query.plan(), *query.analysis(), results])
+        groups = [
+            f"row groups of {name}: {told(intake.row_groups)}"
+            for name, intake in driver.pipeline.intakes.items()
+            if name in query.unit.streams and intake.row_groups
+        ]
+        return "\n".join([query.plan(), *query.analysis(), *groups, results])
 
 
 def dead_letters(driver: EmbeddedDriver, stream: Stream) -> list[pa.Table]:

@@ -45,6 +45,10 @@ class Arrival:
     #: Records that came with the rows; `number` counts the readable rows of the whole stream in this epoch. Those of
     #: other streams come before or after all rows of their time.
     records: tuple[Records, ...] = ()
+    #: How many rows were not read, because no query can use them; `total`, `newest` and `places` count them.
+    skipped: int = 0
+    #: How many row groups were skipped, and read for each reason, where the pipeline is a shard.
+    row_groups: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,17 @@ from eddyline.plan.shards.routing import HOME_BIT
 from eddyline.runtime.engine.unit import Registered
 from eddyline.state.columns import Ints
 
+if TYPE_CHECKING:
+    from eddyline.runtime.engine.pipeline import Pipeline
+
 #: Names in one report. A bound of the display.
 _MOST_NAMES = 20
+
+
+def late_below(pipeline: Pipeline, name: str) -> int | None:
+    """The event time from which on no row of a stream is late in the next epoch, for any query; None: none is."""
+    fronts = [timeline.frontier for streams, timeline in pipeline.timelines.items() if name in streams]
+    return max((bound for bound in (pipeline.intakes[name].horizon, *fronts) if bound is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -368,8 +368,7 @@ class Pipeline:
         """What a stream brings goes to the queues of its readers, whose frontiers are given by name."""
         intake = self.intakes[name]
         if arrival.bad is not None and len(arrival.bad):
-            intake.bad += len(arrival.bad)
-            intake.rows_in += len(arrival.bad)
+            intake.refuse(len(arrival.bad))
             if self.settings.on_bad == "error":
                 raise DataProblem(
                     f"a row of stream {name} cannot be read",
@@ -387,6 +386,7 @@ class Pipeline:
             places=arrival.places,
             census=arrival.census,
             heartbeats=heartbeats,
+            skipped=arrival.skipped,
         )
         if taken.broken is not None:
             self.gating.broke(name, taken.broken.table, taken.broken.routes, outcome)

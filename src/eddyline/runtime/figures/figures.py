@@ -60,6 +60,7 @@ FURTHER: dict[str, Figure] = {
     "conditions_avoided": Figure(
         lambda units: sum(unit.conditions_avoided for unit in units), lambda a, b: a + b, of_units=True
     ),
+    "row_groups": Figure(lambda pipeline: row_groups(pipeline), lambda a, b: _added_up(a, b)),
     "punctuations": Figure(lambda pipeline: promised(pipeline), lambda a, b: _added(a, b)),
     "violations": Figure(lambda pipeline: violations(pipeline), lambda a, b: _added(a, b)),
     "late_records": Figure(lambda pipeline: late_records(pipeline), lambda a, b: _added(a, b)),
@@ -71,6 +72,11 @@ FURTHER: dict[str, Figure] = {
     "tables": Figure(lambda pipeline: pipeline.versions.figures(), lambda a, b: a),
     "punctuations_out": Figure(lambda pipeline: punctuations_out(pipeline), lambda a, b: _added(a, b)),
 }
+
+
+def row_groups(pipeline: Pipeline) -> dict[str, dict[str, int]]:
+    """Row groups of parquet that were skipped, and read for each reason, per stream that has any."""
+    return {name: dict(intake.row_groups) for name, intake in pipeline.intakes.items() if intake.row_groups}
 
 
 def promised(pipeline: Pipeline) -> dict[str, int]:
@@ -105,6 +111,10 @@ def policy_count(units: Sequence[UnitFigures], name: str) -> int:
 
 def _added(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
     return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
+
+
+def _added_up(a: Mapping[str, Mapping[str, int]], b: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {name: _added(a.get(name, {}), b.get(name, {})) for name in {**a, **b}}
 
 
 def further(pipeline: Pipeline, units: Sequence[UnitFigures]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ Limits   No shard steps before the packets of every piece are there: a tick that
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from eddyline.connectors.files.files import read_chunks
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.future_rows import limit_at, within
 from eddyline.connectors.guarded.parsing_marks import shared_marks
+from eddyline.operators.sharing.skipping import SKIPPED, Stretch
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.needed import NeededColumns
@@ -67,27 +69,45 @@ class Phases:
         place, first_row, size = piece.number * PACKETS_PER_PIECE, 0, 0
         waiting: list[pa.Table] = []
         bad: list[pa.Table] = []
+        skipped: list[Stretch] = []
+        left_out = 0
 
         def packed(closed: bool) -> list[Packet]:
             rows = pa.concat_tables(waiting) if waiting else stream.schema.arrow.empty_table()
-            return packer.pack(stream.name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
+            made = packer.pack(stream.name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
+            if not skipped:
+                return made
+            newest, count = max(one.greatest for one in skipped), sum(one.rows for one in skipped)
+            return [packet._replace(newest=newest, rows=count) for packet in made]
 
-        columns = needed_of(self.packed.named(batch.layout)).of(stream, batch)
-        found = read_chunks(stream, file, marks, part, columns, batch.late_below.get(stream.name))
+        needed = needed_of(self.packed.named(batch.layout))
+        columns, skipping = needed.of(stream, batch), needed.skipping(stream, batch)
+        asked = None if skipping is None else lambda: skipping
+        found = read_chunks(stream, file, marks, part, columns, batch.late_below.get(stream.name), asked)
         for chunk in (within(chunk, stream, limit) for chunk in found):
             # Where a row is late, all columns have been read.
             is_other = bool(waiting) and waiting[0].num_columns != chunk.rows.num_columns
+            # Rows that were skipped are packets of their own: a tick.
+            is_other = is_other or bool(skipped) != (chunk.skipped is not None)
             if size and (is_other or size + chunk.rows.num_rows > PIECE_ROWS):
                 yield from packed(False)
                 place, first_row, size = place + 1, first_row + size, 0
-                waiting, bad = [], []
+                waiting, bad, skipped = [], [], []
+            if chunk.skipped is not None:
+                left_out += 1
+                skipped.append(chunk.skipped)
+                size += chunk.skipped.rows
             if chunk.rows.num_rows:
                 waiting.append(chunk.rows)
                 size += chunk.rows.num_rows
             if chunk.bad is not None:
                 bad.append(chunk.bad)
         lines = 0 if part is None else part.lines
-        yield from (packet._replace(lines=lines) for packet in packed(piece.is_last))
+        groups = (
+            "" if skipping is None else json.dumps({**skipping.counts, **({SKIPPED: left_out} if left_out else {})})
+        )
+        for packet in packed(piece.is_last):
+            yield packet._replace(lines=lines, row_groups="" if packet.shard else groups)
 
     def step(
         self, batch: BatchDocument, shard: int, packets: Iterable[Packet], beside: int = 0

@@ -45,6 +45,8 @@ class Packet(NamedTuple):
     records: bytes | None = None
     #: Lines of the part of a text file that ends with this packet.
     lines: int = 0
+    #: On the first shard: how many row groups were skipped, and read for each reason, as JSON; empty: there are none.
+    row_groups: str = ""
 
 
 #: Bits of the place of a packet with derived rows: the maker, the shard that made them, the piece.

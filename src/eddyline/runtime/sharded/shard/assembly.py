@@ -7,6 +7,8 @@ Limits   Copies of a row on shards that do not keep its books are taken out when
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -157,6 +159,7 @@ def _arrival(layout: JobLayout, name: str, pieces: list[Packet], bound: int | No
         places=places,
         census=(np.concatenate(census) if census else np.empty(0, np.int64)) if counted else None,
         records=tuple(records),
+        row_groups=sum((Counter(json.loads(p.row_groups)) for p in pieces if p.row_groups), Counter()),
     )
 
 

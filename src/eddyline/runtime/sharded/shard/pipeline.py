@@ -34,6 +34,7 @@ from eddyline.plan.shards.routing import Route, Routing
 from eddyline.plan.shards.shares import book_route
 from eddyline.plan.tree.migration import Migration, plan_document, plan_from
 from eddyline.runtime.engine.epoch import Epoch, Outcome
+from eddyline.runtime.engine.lateness import late_below
 from eddyline.runtime.engine.newest import NewestPlaces
 from eddyline.runtime.engine.pipeline import Pipeline
 from eddyline.runtime.engine.routes import Homes
@@ -348,16 +349,13 @@ class ShardPipeline:
         return found
 
     def late_below(self) -> dict[str, int | None]:
-        found = {}
-        for name, intake in self.pipeline.intakes.items():
-            fronts = [timeline.frontier for streams, timeline in self.pipeline.timelines.items() if name in streams]
-            found[name] = max((bound for bound in (intake.horizon, *fronts) if bound is not None), default=None)
-        return found
+        return {name: late_below(self.pipeline, name) for name in self.pipeline.intakes}
 
     def step(self, epoch: Epoch, on_part: Callable[[Outcome], None] | None = None) -> Outcome:
-        for name in epoch.arrivals:
+        for name, arrival in epoch.arrivals.items():
             # A stream that ended with an earlier bounded run speaks again.
             self.pipeline.intakes[name].closed = False
+            self.pipeline.intakes[name].row_groups.update(arrival.row_groups)
         units = units_of(self.pipeline)
         before = _counts(units), operators(self.pipeline, units), dict(self.pipeline.issues.counts)
         outcome = self.pipeline.step(epoch, on_part)

@@ -36,7 +36,7 @@ LAYOUT = "eddyline.layout"
 _SCHEMA = pa.schema(
     zip(
         Packet._fields,
-        [pa.int32()] * 2 + [pa.int64()] * 3 + [pa.bool_()] + [pa.binary()] * 4 + [pa.int64()],
+        [pa.int32()] * 2 + [pa.int64()] * 3 + [pa.bool_()] + [pa.binary()] * 4 + [pa.int64(), pa.string()],
         strict=True,
     )
 )

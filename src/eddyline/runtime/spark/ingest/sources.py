@@ -23,7 +23,7 @@ from eddyline.runtime.spark.job.failure import reported
 #: The rows of a source, as Spark knows them: those of DataFrames are packets.
 PACKETS = (
     "shard INT, stream INT, place BIGINT, newest BIGINT, rows BIGINT, closed BOOLEAN, blob BINARY, bad BINARY,"
-    " census BINARY, records BINARY, lines BIGINT"
+    " census BINARY, records BINARY, lines BIGINT, row_groups STRING"
 )
 
 

@@ -1,0 +1,66 @@
+"""Which stretches of a stream need not be read, by the queries that read it.
+
+Answer   `skipping_of` gives the filters of all references to a stream, or the reason why all its rows are read: a row
+         that no filter lets pass may still count, for a ROWS window, a pattern, a template, or a promise of the stream.
+Limits   Conditions between two references decide nothing. No row of a join that keeps rows without a partner is left
+         out. Beyond a number of references all rows are read: each row group is compared with each of them.
+Reading  docs/formats.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from eddyline.model.query import BoundQuery
+from eddyline.model.schema import Stream
+from eddyline.model.template import BoundRequests, BoundTemplate
+from eddyline.model.window import PartitionedRows, Rows
+from eddyline.operators.sharing.predicates import Box, boxes_of
+from eddyline.operators.sharing.skipping import Skipping
+from eddyline.plan.prepare import prepare
+from eddyline.settings import Settings
+
+
+def skipping_of(stream: Stream, queries: Iterable[BoundQuery], settings: Settings, promises: bool) -> Skipping:
+    """
+    Args:
+        stream: Whose rows.
+        queries: All that run, those behind subqueries too.
+        settings: Those of the job.
+        promises: Whether records may speak of the stream, or lie among its rows.
+    """
+    if settings.row_groups == "off":
+        return Skipping(stream.time, problem="row_groups is off")
+    if promises or stream.constraints or stream.remember is not None:
+        return Skipping(stream.time, problem="rows are checked against promises or constraints")
+    if stream.most_ahead is not None:
+        return Skipping(stream.time, problem="rows may lie too far ahead of the clock")
+    found: list[Sequence[Box]] = []
+    for query in queries:
+        if not any(reference.source == stream.name for reference in query.references):
+            continue
+        problem = _problem(query, stream.name)
+        if not problem and len(found) >= settings.tuning.input.most_references:
+            problem = f"more than {settings.tuning.input.most_references} references read the stream"
+        if problem:
+            return Skipping(stream.time, problem=problem)
+        lowered = prepare(query)
+        found += [
+            boxes_of(lowered.filters[place], place)
+            for place, seat in enumerate(lowered.seats)
+            if seat.source == stream.name
+        ]
+    return Skipping(stream.time, found)
+
+
+def _problem(query: BoundQuery, stream: str) -> str:
+    """Why a query may need rows that its filters do not let pass."""
+    if isinstance(query, BoundTemplate | BoundRequests):
+        return "a template or its requests read the stream"
+    if query.pattern is not None:
+        return "an event pattern reads the stream"
+    if query.keeping is not None or query.living is not None:
+        return "an outer join, or EXISTS, keeps rows without a partner"
+    if any(isinstance(r.window, Rows | PartitionedRows) for r in query.references if r.source == stream):
+        return "a ROWS window counts all rows"
+    return ""
