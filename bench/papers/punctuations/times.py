@@ -203,7 +203,12 @@ def main() -> None:
     chosen = [title for title in figures if not args.figures or title.split()[0] in args.figures.split(",")]
     for title in chosen:
         measured = figures[title](args.seconds, args.turns)
-        about = {"seconds": args.seconds, "turns": args.turns, "busy": args.busy, "rows of an epoch": args.rows}
+        about = {
+            "seconds of event time": args.seconds,
+            "turns": args.turns,
+            "busy": args.busy,
+            "rows of an epoch": args.rows,
+        }
         found[title if args.rows == Settings().epoch_rows else f"{title}; epochs of {args.rows:,} rows"] = {
             **measured,
             **about,
