@@ -41,26 +41,23 @@ RAISED = """
 """
 PER_MINUTE = """
     SELECT date_trunc('minute', ts) AS minute, count(*) AS bids, round(sum(price), 6) AS volume FROM 'data/bids/*.parquet'
-    GROUP BY 1 HAVING minute < (SELECT date_trunc('minute', max(ts)) FROM 'data/bids/*.parquet')
+    GROUP BY 1
 """
 NEWEST = "SELECT max(ts) FROM (SELECT ts FROM 'data/auctions/*.parquet' UNION ALL SELECT ts FROM 'data/bids/*.parquet')"
 WINNERS = f"""
-    SELECT a.item_id, count(*), max(b.price), arg_max(b.bidder, b.price), '+', any_value(a.closes) AS _ts
+    SELECT a.item_id, count(*), max(b.price), arg_max(b.bidder, b.price), '+', least(any_value(a.closes), ({NEWEST})) AS _ts
     FROM 'data/auctions/*.parquet' a, 'data/bids/*.parquet' b
     WHERE a.item_id = b.item_id AND b.ts <= a.closes
-      AND a.closes <= ({NEWEST})
     GROUP BY a.item_id
 """
-IGNORED = f"""
+IGNORED = """
     SELECT a.item_id, a.category, a.ts + INTERVAL 1 MINUTE AS _ts FROM 'data/auctions/*.parquet' a
-    WHERE a.ts + INTERVAL 1 MINUTE <= ({NEWEST})
-      AND NOT EXISTS (SELECT * FROM 'data/bids/*.parquet' b
+    WHERE NOT EXISTS (SELECT * FROM 'data/bids/*.parquet' b
                       WHERE b.item_id = a.item_id AND b.price > 50 AND abs(epoch_us(a.ts) - epoch_us(b.ts)) <= 60000000)
 """
 BUSIEST = """
     SELECT date_trunc('minute', ts) AS minute, item_id, count(*) AS bids, '+', minute + INTERVAL 59999999 MICROSECOND AS _ts
     FROM 'data/bids/*.parquet' WHERE price > 50 GROUP BY minute, item_id
-    HAVING minute < (SELECT date_trunc('minute', max(ts)) FROM 'data/bids/*.parquet')
     QUALIFY row_number() OVER (PARTITION BY minute ORDER BY bids DESC, item_id) <= 3
 """
 

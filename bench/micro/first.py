@@ -39,7 +39,7 @@ def run(name: str) -> None:
         session.query("q", QUERIES[name])
         for stream in "ab":
             session.push(stream, [(i % 7, i, start + timedelta(seconds=i)) for i in range(200)])
-        session.run(once=True)
+        session.run(final=False)
         assert session.stats()["results"]["q"]
 
 

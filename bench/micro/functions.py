@@ -1,8 +1,9 @@
 """How many functions and files of the package a row's way goes through: a two-way window join over parquet, embedded.
 
-Answer   The job of docs/life-of-a-row.md runs twice in this process, as `eddyline run --once` runs it. The second time
-         every function of the package is counted that is called between the beginning of the driver's loop and its
-         end, when the results are files. What a process does once, such as loading compiled kernels, is in the first.
+Answer   The job of docs/life-of-a-row.md runs twice in this process, as `eddyline run --once --no-final` runs it. The
+         second time every function of the package is counted that is called between the beginning of the driver's loop
+         and its end, when the results are files. What a process does once, such as loading compiled kernels, is in the
+         first.
 Limits   Comprehensions, lambdas and functions within functions are counted as part of the function around them.
 
 python -m bench.micro.functions             the two counts
@@ -75,7 +76,7 @@ def called(folder: Path) -> dict[str, set[str]]:
     os.chdir(folder)
     EmbeddedDriver.run = watched  # type: ignore[method-assign]
     try:
-        assert main(["run", "job.sql", "--once", "--quiet", "--out", "results"]) == 0
+        assert main(["run", "job.sql", "--once", "--no-final", "--quiet", "--out", "results"]) == 0
     finally:
         EmbeddedDriver.run = run  # type: ignore[method-assign]
         os.chdir(before)

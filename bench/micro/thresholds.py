@@ -109,7 +109,7 @@ def by_key() -> None:
                 columns = {"x": random.integers(0, 1_000_000, 2_000), "y": random.integers(0, 1_000_000, 2_000)}
                 session.push(name, pa.table({**columns, "ts": _times(0, 2_000)}))
             began = process_time()
-            session.run(once=True)
+            session.run(final=False)
             return process_time() - began, session.stats()["results"]["q"]
 
     try:

@@ -321,7 +321,8 @@ class Session(SessionRows, SessionView):
 
         Args:
             once: To their end: every row counts. Without it the call returns after `ask_to_stop` or a signal.
-            final: The streams end there: what is open is closed, as "The end of the streams" in docs/semantics.md says.
+            final: The streams end there: what is open is closed, as "The end of the streams" in docs/semantics.md says,
+                and no row comes any more. None: where no checkpoint lets a later run go on.
 
         Raises:
             UserError: A source cannot be read, or a setting asks for an error that a row causes.
@@ -339,6 +340,7 @@ class Session(SessionRows, SessionView):
 
         Args:
             final: The streams end, as in `run`. While rows of files are unread nothing is closed, and a warning says so.
+                None: where no checkpoint lets a later session go on.
         """
         self._runner.stop(final)
 

@@ -230,6 +230,28 @@ def test_explain_analyze_says_what_was_done(work: Path, capsys: pytest.CaptureFi
     assert "join a⋈b: " in shown and "partial results" in shown and "results: " in shown
 
 
+HOURS = """CREATE STREAM bids (item_id BIGINT, bidder BIGINT, price DOUBLE, ts TIMESTAMP)
+  WITH (format='parquet', path='data/bids', time='ts');
+CREATE QUERY hours AS SELECT count(*) AS n FROM bids GROUP BY TUMBLE(ts, '1 hour') EMIT ON CLOSE"""
+
+
+def test_a_run_without_a_checkpoint_closes_its_windows(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All rows are of one hour."""
+    (work / "hours.sql").write_text(HOURS.replace("count(*)", "window_end, count(*)"))
+    kept = ["--checkpoint", "state"]
+    runs = [([], 1), (["--no-final"], 0), (["--final"], 1), (kept, 0), ([*kept, "--final"], 1)]
+    for number, (options, windows) in enumerate(runs):
+        out = "out" if "--checkpoint" in options else f"out{number}"
+        assert main(["run", "hours.sql", "--once", "--quiet", "--out", out, *options]) == 0
+        found = [parquet.read_table(path) for path in Path(out, "hours").glob("*.parquet")]
+        assert [row["n"] for table in found for row in table.to_pylist()] == [1200] * windows, options
+    assert main(["run", "hours.sql", "--once", "--out", "out", *kept]) == 2
+    assert "has ended" in capsys.readouterr().err
+    assert main(["run", "hours.sql", "--once", "--final", "--engine", "spark"]) == 2
+    said = capsys.readouterr().err
+    assert "--final is for --engine embedded" in said and "starting Spark" not in said
+
+
 def test_without_spark_there_is_a_hint(
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,10 +87,10 @@ def test_a_session_goes_on_after_a_run(tmp_path: Path) -> None:
         for first in (0, 100):
             session.start()
             session.push("a", rows(first, first + 99))
-            session.stop()
+            session.stop(final=False)
             with pytest.raises(UserError, match="the session has ended"):
                 session.push("a", rows(0, 1))
-            session.run()
+            session.run(final=False)
             session.push("a", rows(first + 99, first + 100))
             seen.append(sorted_rows(counted.take()))
         return seen
@@ -160,7 +160,7 @@ def test_the_command_runs_on_cores(tmp_path: Path) -> None:
     for number in range(2):
         write(tmp_path, number)
     (tmp_path / "job.sql").write_text(JOB.format(tmp_path))
-    for out, more in (("one", []), ("two", ["--cores", "2", "--checkpoint", str(tmp_path / "ck")])):
+    for out, more in (("one", ["--no-final"]), ("two", ["--cores", "2", "--checkpoint", str(tmp_path / "ck")])):
         command = ["run", str(tmp_path / "job.sql"), "--once", "--out", str(tmp_path / out), *more]
         assert main([*command, "--stats", str(tmp_path / f"{out}.json")]) == 0
     assert results(tmp_path / "one") == results(tmp_path / "two")

@@ -205,7 +205,7 @@ class Life:
         try:
             with Session() as session:
                 session.execute(JOB + ";\n".join(coming(number) for number in self.added))
-                session.run(once=True)
+                session.run(once=True, final=False)
                 right = {name: query.table() for name, query in session.queries.items()}
         finally:
             os.chdir(here)

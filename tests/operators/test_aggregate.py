@@ -153,7 +153,9 @@ def test_on_close_emits_complete_buckets_once() -> None:
                 [[(0, "a", 1), (10, "a", 1), (20, "b", 1)], [(59, "a", 2)], [(60, "a", 1)], [(130, "a", 3)]])  # fmt: skip
     minute = timedelta(minutes=1)
     assert sorted(found[:2]) == [(BEGIN, "a", 3, 2, "+", 59.999999), (BEGIN, "b", 1, 1, "+", 59.999999)]
-    assert found[2:] == [(BEGIN + minute, "a", 1, 1, "+", 119.999999)]
+    # The last one closes with the run.
+    closed = [(BEGIN + minute, "a", 1, 1, "+", 119.999999), (BEGIN + 2 * minute, "a", 1, 1, "+", 179.999999)]
+    assert found[2:] == closed
 
 
 def test_distinct_values_are_added_once_and_leave_with_their_last_row() -> None:

@@ -53,7 +53,7 @@ WHERE t.amount > 500
 
 -- busy
 WITH instants AS (
-  SELECT unnest(generate_series((SELECT min(ts) FROM transactions), (SELECT max(ts) FROM transactions), INTERVAL 10 MINUTES)) AS about),
+  SELECT unnest(generate_series((SELECT min(ts) FROM transactions), (SELECT max(ts) + INTERVAL 10 MINUTES FROM transactions), INTERVAL 10 MINUTES)) AS about),
 held AS (
   SELECT time_bucket(INTERVAL 10 MINUTES, i.about) AS now, t.card, count(*) AS payments, sum(t.amount) AS total
   FROM instants i JOIN transactions t

@@ -13,7 +13,7 @@ SELECT auction, price FROM bid WHERE auction % 123 = 0;
 SELECT name, city, state, a.id FROM auction a, person p WHERE seller = p.id AND category = 10 AND state IN ('or', 'id', 'ca');
 
 -- q4
-WITH winners AS (SELECT a.id, a.seller, a.category, max(b.price) AS final, a.expires AS closes FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
+WITH winners AS (SELECT a.id, a.seller, a.category, max(b.price) AS final, least(a.expires, getvariable('newest')) AS closes FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
     AND a.expires < greatest(getvariable('end_of_bid'), getvariable('end_of_auction')) GROUP BY ALL)
   SELECT category, avg(final) FROM winners GROUP BY category;
 
@@ -23,7 +23,7 @@ WITH hops AS (SELECT auction, time_bucket(INTERVAL 2 SECONDS, ts, TIMESTAMP '197
   SELECT auction, num, ends FROM counts c WHERE num >= (SELECT max(num) FROM counts d WHERE d.ends = c.ends) AND ends <= getvariable('end_of_bid');
 
 -- q6
-WITH winners AS (SELECT a.id, a.seller, a.category, max(b.price) AS final, a.expires AS closes FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
+WITH winners AS (SELECT a.id, a.seller, a.category, max(b.price) AS final, least(a.expires, getvariable('newest')) AS closes FROM auction a, bid b WHERE a.id = b.auction AND b.ts BETWEEN a.ts AND a.expires
     AND a.expires < greatest(getvariable('end_of_bid'), getvariable('end_of_auction')) GROUP BY ALL)
   SELECT seller, id, closes, avg(final) OVER (PARTITION BY seller ORDER BY closes, id ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM winners;
 

@@ -115,6 +115,6 @@ def lived(
             for stream, rows in epoch.items():
                 session.push(stream, case.arrow_rows(stream, rows))
             session.step()
-        session.run(once=True)
+        session.run(once=True, final=False)
         results = {name: plain_rows(handle.results()) for name, handle in handles.items()}
         return results, {name: (handle.start, handle.stop) for name, handle in handles.items()}

@@ -157,7 +157,7 @@ def _changes_and_instants(table: pa.Table) -> tuple[list[dict[str, object]], lis
             session.step()
             assert session.pipeline.frontier is not None
             instants.append(session.pipeline.frontier - 1)
-        session.run(once=True)
+        session.run(once=True, final=False)
         return plain_rows(session.queries["q"].results()), instants
 
 
@@ -196,7 +196,7 @@ def test_a_later_session_continues_from_the_checkpoint(tmp_path: Path) -> None:
                 "CREATE QUERY q AS SELECT k, SUM(x) AS s, AVG(x) AS m, STDDEV(x) AS v, COUNT(x) AS c, COUNT(DISTINCT n % 7) AS d, "
                 "SUM(n) AS i, MIN(x) AS low, MAX(n) AS high FROM s [RANGE 2 SECONDS] GROUP BY k"
             )
-            session.run(once=True)
+            session.run(once=True, final=False)
             changes += plain_rows(session.queries["q"].results())
         now = int(np.asarray(parts[arriving[-1]].column("ts").cast(pa.int64()))[-1])
         made = {row["k"]: row for row in apply_changelog(changes, ["k"], now).values()}

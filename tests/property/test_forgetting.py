@@ -197,7 +197,7 @@ def test_a_query_that_goes_takes_its_rows_along() -> None:
         assert store.live == 200 and store.generation == 1
         session.push("a", [(3, 5000, 5000)])
         session.push("b", [(3, 5000)])
-        session.run(once=True)
+        session.run(once=True, final=False)
         ids: Ints = store.ids()
         assert sorted(few.table().column("n").to_pylist()) == [*(n for n in range(0, 2000, 10) if n % 7 == 3), 5000]
         assert store.gather("n", ids).to_pylist() == [*range(0, 2000, 10), 5000]
@@ -216,5 +216,5 @@ def test_rows_windows_do_not_reach_further_back_when_rows_leave() -> None:
         ids = stream.store.ids()
         stream.release(stream.ports[0], ids[stream.store.at("ts", ids) == 3])
         session.push("b", [(1, 7)])
-        session.run(once=True)
+        session.run(once=True, final=False)
         assert query.table().num_rows == 0, "the row at 2 is the fourth from the end, whichever rows have gone"

@@ -61,7 +61,7 @@ def test_every_line_is_a_result_or_a_dead_letter_once(tmp_path: Path, seed: int)
                 f"CREATE QUERY q{kind} AS SELECT k FROM {kind}"
             )
         if life == lives - 1:
-            session.run(once=True)
+            session.run(once=True, final=False)
             continue
         for _ in range(rng.randrange(1, 12)):
             session.step()

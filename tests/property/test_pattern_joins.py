@@ -91,7 +91,7 @@ def test_a_pattern_is_a_self_join_on_the_trace() -> None:
                 session.push("s", [row])
                 if rng.random() < 0.3:
                     session.step_pending()
-            session.run(once=True)
+            session.run(once=True, final=False)
             found, wanted = (sorted(map(repr, session.queries[n].table().to_pylist())) for n in ("pattern", "joined"))
         assert found == wanted, f"seed {seed}: {text}"
         matched += bool(found)

@@ -77,7 +77,7 @@ def test_epochs_restarts_and_queries_that_come() -> None:
                     if rng.random() < 0.5:
                         session.step_pending()
                 if stop == len(rows):
-                    session.run(once=True)
+                    session.run(once=True, final=False)
                 else:
                     session.step_pending()
                     session.stop()
@@ -141,7 +141,7 @@ def test_queries_that_go_and_come_again() -> None:
                 session.push("s", [row])
                 if rng.random() < 0.5:
                     session.step_pending()
-            session.run(once=True)
+            session.run(once=True, final=False)
             before, after = (results_of(handle) for handle in (first, second))
             other = results_of(session.queries["q0"])
         assert other == case.answer(case.queries[0], upto=upto), f"seed {seed}: {case}"

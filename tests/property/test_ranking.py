@@ -264,7 +264,7 @@ def test_a_query_that_comes_and_goes_sees_its_own_rows() -> None:
                     queries = {name: session.queries[name] for name in ("q0", "q1", "steps")}
                     for name in queries:
                         session.execute(f"DROP QUERY {name}")
-            session.run(once=True)
+            session.run(once=True, final=False)
             if dropped == len(epochs):
                 queries = {name: session.queries[name] for name in ("q0", "q1", "steps")}
             results = {name: plain_rows(query.results()) for name, query in queries.items()}

@@ -94,7 +94,7 @@ def test_one_jobs_output_is_anothers_input(form: str, propagate: str, tmp_path: 
         CREATE QUERY totals AS SELECT id, sum(weight) AS weight, count(*) AS parcels FROM sent GROUP BY id EMIT ON CLOSE;
         CREATE QUERY rows_of AS SELECT *, _ts AS at FROM sent;
     """)
-    second.run(once=True)
+    second.run(final=False)
     wanted = {
         order: sum(int(str(r["weight"])) for r in parcels if r["id"] == order and r["weight"] is not None)
         for order in range(ORDERS)
@@ -143,7 +143,7 @@ def test_a_sink_in_memory_and_groups_that_close() -> None:
     """)
     rows = [(1, 5, None, 0), (1, None, True, 1), (2, 6, None, 2)]
     session.push("bids", [dict(zip(("item", "price", "closed", "ts"), row, strict=True)) for row in rows])
-    session.run(once=True)
+    session.run(final=False)
     table = session.sink("kept").table()  # type: ignore[attr-defined]
     assert table.column_names == ["item", "price", "over", "_op", "_ts"]
     assert [(row["item"], row["price"], row["over"], row["_op"]) for row in table.to_pylist()] == [

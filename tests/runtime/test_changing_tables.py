@@ -129,7 +129,7 @@ def test_an_aggregate_counts_each_combination_with_the_version_of_its_newest_row
         write(tmp_path, {"eur": 10.0})
         clock.advance(601)
         push(session, (2, "eur", 19), (3, "eur", 31))
-        session.run(once=True)
+        session.run(final=False)
         changes = [(row["_ts"].second, row["s"]) for row in total.table().to_pylist()]
         assert changes == [(10, 1.0), (20, 11.0)]
 

@@ -35,7 +35,7 @@ def test_the_first_bad_row_of_a_run_is_warned_of() -> None:
         "session.dead_letters('s') has such rows, and the figures of the run count them; no further one is warned of"
     ]
     assert said(session, (3.5, NOON)) == []
-    session.run()
+    session.run(final=False)
     (again,) = said(session, (4.5, NOON))
     assert "pushed row 6" in again
 
@@ -55,5 +55,5 @@ def test_a_row_that_breaks_a_promise_is_no_accident() -> None:
     session = opened()
     session.punctuate("s", "k = 1")
     assert said(session, (1, NOON), (2, NOON), (3, NOON.replace(minute=1))) == []
-    session.run()
+    session.run(final=False)
     assert session.dead_letters("s").column("k").to_pylist() == ["1"]

@@ -238,8 +238,8 @@ def test_a_session_that_was_stopped_takes_no_rows() -> None:
     session = Session()
     session.execute(STREAM + QUERY)
     session.push("bids", rows(1))
-    session.run()
-    session.stop()
+    session.run(final=False)
+    session.stop(final=False)
     with pytest.raises(UserError, match="has ended"):
         session.push("bids", rows(2))
 

@@ -29,7 +29,7 @@ def test_a_final_run_closes_what_it_has_opened() -> None:
         session.execute(STREAM)
         query = session.query("q", QUERY)
         session.push("a", [row(1), row(7)])
-        session.run(final=True)
+        session.run()
         assert counts(query) == [1, 1]
         calls: dict[str, Callable[[], object]] = {
             "run": session.run,
@@ -74,7 +74,7 @@ def test_rows_that_were_pushed_before_stop_are_processed_first() -> None:
         session.push("a", row(9))
 
 
-@pytest.mark.parametrize(("final", "expected"), [(None, [3]), (True, [3, 1]), (False, [3])])
+@pytest.mark.parametrize(("final", "expected"), [(None, [3, 1]), (True, [3, 1]), (False, [3])])
 def test_a_session_in_the_background_ends_with_what_was_pushed(final: bool | None, expected: list[int]) -> None:
     session = Session()
     session.execute(STREAM)

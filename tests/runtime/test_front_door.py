@@ -97,7 +97,7 @@ def test_one_group_without_rows() -> None:
         """
     )
     session.push("ticks", [(1, "1970-01-01 00:00:10"), (2, "1970-01-01 00:00:13")])
-    session.run()
+    session.run(final=False)
     assert [(row["n"], row["_ts"].second) for row in session.queries["changes"].table().to_pylist()][-1] == (2, 13)
     assert [(row["n"], row["_ts"].second) for row in session.queries["every"].table().to_pylist()] == [(1, 12)]
     assert session.queries["never"].table().num_rows == 0

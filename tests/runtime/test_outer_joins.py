@@ -88,7 +88,7 @@ def test_a_bounded_end_leaves_open_what_is_not_certain() -> None:
         )
         session.push("a", rows((1, 1, 0), (2, 2, 1), (3, 3, 2), (4, 4, 2.5)))
         session.push("b", rows((2, 0, 0.5)))
-        session.run(once=True)
+        session.run(final=False)
         # The rows at 2 and 2.5 are still in their window.
         assert taken(session) == [(1, 1, 2)]
 
@@ -189,7 +189,7 @@ def test_a_punctuation_closes_the_partners_of_a_row() -> None:
                     session.push("a", [(k, v, t * SECOND) for k, v, t in left if low < t <= high])
                     session.push("b", [(k, done, t * SECOND) for k, done, t in right if low < t <= high])
                     session.step()
-                session.run(once=True)
+                session.run(final=False)
                 for name in "qn":
                     found = [
                         (row["v"], row["_ts"].timestamp())
@@ -278,7 +278,7 @@ def test_a_punctuation_stands_at_the_later_of_two_instants(text: str, closes: in
                 session.push(stream, [row])
                 if steps:
                     session.step()
-            session.run(once=True)
+            session.run(final=False)
             wanted = [] if closes is None else [max(closes, 5) * SECOND]
             assert query.table().column("_ts").cast("int64").to_pylist() == wanted
             assert group.table().column("_ts").cast("int64").to_pylist() == wanted
@@ -317,7 +317,7 @@ def test_nothing_equals_null(text: str, wanted: list[tuple[int | None, int]]) ->
                 session.push(stream, [row])
                 if steps:
                     session.step()
-            session.run(once=True)
+            session.run(final=False)
             found = query.table()
             stamps = [ts // SECOND for ts in found.column("_ts").cast("int64").to_pylist()]
             assert list(zip(found.column("j").to_pylist(), stamps, strict=True)) == wanted

@@ -76,7 +76,7 @@ def test_a_function_of_constants_is_called_with_the_rows() -> None:
         found = []
         for rows in (ROWS[:2], ROWS[2:]):
             session.push("s", rows)
-            session.run(once=True)
+            session.run(final=False)
             found.append(set(query.take().column("v").to_pylist()))
     assert found == [{1}, {2}]
 

@@ -217,7 +217,7 @@ def test_results_of_one_instant_wait_for_each_other() -> None:
             rows = np.arange(90)
             ts = pa.array(rows // 30, pa.timestamp("us"))
             session.push(stream, pa.table({"k": np.where(rows % 3, 1, key), "v": rows, "ts": ts}))
-        session.run(once=True)
+        session.run(final=False)
         found.append(query.table().combine_chunks())
     assert found[0].equals(found[1])
     pairs = [None not in row[:2] for row in zip(*found[0].to_pydict().values(), strict=True)]

@@ -78,7 +78,7 @@ def test_batches_come_while_a_job_runs_in_the_background() -> None:
                 push(session, found[-1] + 2)
             else:
                 # Rows that wait for the frontier stay.
-                await asyncio.to_thread(session.stop)
+                await asyncio.to_thread(session.stop, final=False)
         return found
 
     async def after() -> list[int]:

@@ -53,7 +53,7 @@ def in_one_run(folder: Path) -> dict[str, list[str]]:
     with declared(folder) as session:
         for number in range(PARTS):
             session.push("p", part(number))
-        session.run()
+        session.run(final=False)
     return written(folder)
 
 
@@ -69,7 +69,7 @@ def test_runs_in_a_row_answer_as_one(tmp_path: Path, checkpoint: bool) -> None:
             if number:
                 write(folder, number)
             session.push("p", part(number))
-            session.run()
+            session.run(final=False)
             for name, query in queries.items():
                 taken[name] += map(str, query.take().drop_columns("_ts").to_pylist())
         assert session.sink("every").table().num_rows == sum(map(len, taken.values()))  # type: ignore[attr-defined]
@@ -81,9 +81,9 @@ def test_runs_in_a_row_answer_as_one(tmp_path: Path, checkpoint: bool) -> None:
 def test_rows_below_the_frontier_of_an_earlier_run_are_late(tmp_path: Path) -> None:
     write(tmp_path, 1)
     with declared(tmp_path) as session:
-        session.run()
+        session.run(final=False)
         write(tmp_path, 0)
-        session.run()
+        session.run(final=False)
         assert session.dead_letters("a").num_rows == 20
 
 
@@ -91,14 +91,14 @@ def test_pushed_rows_come_with_the_next_results(tmp_path: Path) -> None:
     write(tmp_path, 0)
     with declared(tmp_path) as session:
         session.push("p", part(0))
-        session.run()
+        session.run(final=False)
         found = session.queries["pairs"].table().num_rows
         write(tmp_path, 1)
         session.push("p", part(1))
-        session.run()
+        session.run(final=False)
         session.push("p", part(2))
         session.step()
-        session.run()
+        session.run(final=False)
         assert session.queries["pairs"].table().num_rows > found > 0
 
 
@@ -109,7 +109,7 @@ def test_a_session_goes_on_after_stop(tmp_path: Path) -> None:
     session = declared(folder)
     session.push("p", part(0))
     session.step()
-    session.stop()
+    session.stop(final=False)
     with pytest.raises(UserError, match="has ended"):
         session.push("p", part(1))
     for number in range(1, PARTS):
@@ -117,8 +117,8 @@ def test_a_session_goes_on_after_stop(tmp_path: Path) -> None:
     session.start()
     for number in range(1, PARTS):
         session.push("p", part(number))
-    session.stop()
-    session.run()
+    session.stop(final=False)
+    session.run(final=False)
     assert written(folder) == right
 
 

@@ -143,7 +143,7 @@ def test_sessions_that_are_given_up_and_go_on_under_other_settings(tmp_path: Pat
             for name, table in rows.items():
                 session.push(name, table)
             session.step()
-        session.run(once=True)
+        session.run(final=False)
         right = answers({name: session.queries[name].results() for name in queries})
     for _ in range(40):
         session = Session(Settings(), checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"))

@@ -51,7 +51,7 @@ def test_both_engines_make_the_same_rows_and_dead_letters_of_spoiled_files(spark
     session = Session()
     session.execute(text.split(";")[0])
     query = session.query("q", "SELECT k, v FROM s")
-    session.run()
+    session.run(final=False)
     running, results = run_script(spark, text, tmp_path / "ck")
     letters = [reason for table in running.delivery.kept_dead["s"] for reason in table.column("_reason").to_pylist()]
     expected = query.table().column("k").to_pylist()

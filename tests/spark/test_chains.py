@@ -73,7 +73,7 @@ def test_spread_queries_over_queries_answer_as_one_process_does(block: int, tmp_
                 for name, rows in epoch.items():
                     session.push(name, rows)
                 session.step()
-            session.run()
+            session.run(final=False)
             expected = {name: plain_rows([session.queries[name].table()]) for name in NAMES}
         job = Simulated(STREAMS + ";".join(QUERIES), str(tmp_path / str(seed)), rng.choice((2, 3, 5)), rng)
         assert {name: r.cells for name, r in job.driver.layout.routing.routings.items()} == dict.fromkeys(

@@ -100,7 +100,7 @@ def test_a_job_on_spark_goes_on_under_other_settings(spark, tmp_path: Path) -> N
             spark=spark, checkpoint=str(tmp_path / "state"), out=str(tmp_path / "out"), keep_results=False
         ) as session:
             session.execute("SET shards = 2;" + settings + JOB.format(tmp_path))
-            session.run(once=True)
+            session.run(once=True, final=False)
 
     write("a", 0, [(k, v, at) for at, (k, v) in enumerate((k, v) for v in (9, 20, 21, 29, 30) for k in range(3))])
     write("b", 0, [(9, 0, 15)])

@@ -47,7 +47,7 @@ def script(folder: Path, files_per_batch: int = 2, more: str = "") -> str:
 def embedded(text: str) -> dict[str, pa.Table]:
     with Session() as session:
         session.execute(text)
-        session.run(once=True)
+        session.run(once=True, final=False)
         return {name: q.table() for name, q in session.queries.items()}
 
 

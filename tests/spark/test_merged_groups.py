@@ -181,7 +181,7 @@ def alone() -> dict[str, list[Values]]:
             for name, rows in batch.items():
                 session.push(name, rows)
             session.step()
-        session.run(once=True)
+        session.run(once=True, final=False)
         return {name: query.table().to_pylist() for name, query in session.queries.items()}
 
 
@@ -268,7 +268,7 @@ def test_what_cannot_be_computed_is_counted(tmp_path: Path) -> None:
             for name, rows in batch.items():
                 session.push(name, rows)
             session.step()
-        session.run(once=True)
+        session.run(once=True, final=False)
         job.run(closing=True)
         right = session.stats()["null_results"]
         assert exactly(job.table("q").to_pylist()) == exactly(session.queries["q"].table().to_pylist())

@@ -38,4 +38,4 @@ def test_answers_on_spark_are_those_of_duckdb(
         "format = 'parquet', files_per_batch = 1, path = 'data/side", "format = 'parquet', path = 'data/side"
     )
     _, found = run_script(spark, text, tmp_path / "checkpoint")
-    check(path.stem, found[path.stem], data)
+    check(path.stem, found[path.stem], data, open_end=True)

@@ -25,7 +25,7 @@ CREATE QUERY remote AS
 
 def answered(session: Session, statements: list[str]) -> tuple[list[Any], list[Any]]:
     session.execute("\n".join(statements) + JOB)
-    session.run(once=True)
+    session.run(once=True, final=False)
     results = [tuple(row.values()) for row in session.queries["remote"].table().to_pylist()]
     return results, sorted((row["trace_id"], row["_reason"]) for row in session.dead_letters("orders").to_pylist())
 

@@ -94,7 +94,7 @@ def test_on_spark_itself(spark: Any, tmp_path: Path) -> None:
             Settings(policies=policies, tuning=TUNING, shards=2), spark=spark, checkpoint=str(tmp_path / f"c{policies}")
         ) as session:
             session.execute(statements("mqt", tmp_path))
-            session.run(once=True)
+            session.run(once=True, final=False)
             rows = {name: sorted(map(str, session.queries[name].table().to_pylist())) for name in QUERIES}
             found.append((rows, session.stats()["probes"]))
     (plain, before), (with_toy, after) = found

@@ -126,7 +126,7 @@ def test_punctuations_are_created_while_shards_run(seed: int, tmp_path: Path) ->
             session.step()
             if epoch == last:
                 session.execute(statement)
-        session.run(once=True)
+        session.run(once=True, final=False)
         wanted, letters, _ = outcome(session, case)
     job = Simulated(script(case), str(tmp_path), 1 + seed % 3, random, settings=Settings(purge="eager"))
     say(str(tmp_path), bind_script(script(case)).records)

@@ -63,10 +63,10 @@ def test_state_is_of_one_run_when_a_batch_runs_again(spark, tmp_path: Path, file
     write_files(tmp_path / "a", ["3.parquet"], 20, first=60)
     with Session(spark=spark, checkpoint=state, out=str(tmp_path / "out"), keep_results=False) as session:
         session.execute(JOB.format(tmp_path, files))
-        session.run(once=True)
+        session.run(once=True, final=False)
     with Session() as session:
         session.execute(JOB.format(tmp_path, files))
-        session.run(once=True)
+        session.run(once=True, final=False)
         wanted = session.queries["pairs"].table().to_pylist()
     found = [
         row

@@ -48,7 +48,7 @@ def test_shards_spill_and_answer_alike(crashes: float, tmp_path: Path, monkeypat
             for name, rows in batch.items():
                 session.push(name, rows)
             session.step()
-        session.run(once=True)
+        session.run(once=True, final=False)
         right, needed = session.queries["q"].table(), session.stats()["peak_state_bytes"]
     assert needed > 1.4 * BUDGET
     spills = JOIN.format(f"WITH (memory_budget = '{BUDGET // 1_000} KB', over_budget = 'spill')")

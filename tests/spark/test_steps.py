@@ -57,7 +57,7 @@ def answers(text: str, names: list[str], brought: list[dict[str, pa.Table]]) -> 
             for name, rows in epoch.items():
                 session.push(name, rows)
             session.step()
-        session.run()
+        session.run(final=False)
         return {name: counted(plain_rows([session.queries[name].table()])) for name in names}
 
 
@@ -110,7 +110,7 @@ def test_queries_come_and_go_in_a_job_with_two_steps(tmp_path: Path) -> None:
                 job.drop("later")
             job.settle(crashes=0.3)
             assert not Ledger.read(job.checkpoint).refused
-        session.run()
+        session.run(final=False)
         job.run(closing=True)
         expected = {"p": session.queries["p"].table(), "later": handle.table()}
     assert expected["later"].num_rows == 12
@@ -143,9 +143,9 @@ def test_two_steps_on_spark(spark, tmp_path: Path) -> None:
     with Session(spark=spark, checkpoint=str(tmp_path / "ck")) as session:
         session.execute(streams + text)
         assert "groups in step 2 by {j.w}" in session.explain("groups")
-        session.run()
+        session.run(final=False)
         write(len(brought) - 1)
-        session.run()
+        session.run(final=False)
         assert len(session._runner.driver.progress.notes) == 2 * session._runner.driver.layout.width  # type: ignore[attr-defined]
         found = {name: counted(plain_rows([session.queries[name].table()])) for name in queries}
     # The last rows are newer than all others: the end of the first run makes nothing late.
@@ -201,7 +201,7 @@ def test_derived_streams_come_and_go_while_a_job_runs(seed: int, tmp_path: Path)
                 before = plain_rows([handles[0]])
                 job.run()
             assert not Ledger.read(job.checkpoint).refused
-        session.run()
+        session.run(final=False)
         job.run(closing=True)
         expected = {
             "p": plain_rows([session.queries["p"].table()]),

@@ -64,7 +64,7 @@ def run_filters(count: int) -> dict[str, float]:
     group = session.pipeline.kinds.one(FilterKind).units["s"].group
     size = group.nbytes / len(group)
     began = process_time()
-    session.run(once=True)
+    session.run(final=False)
     seconds = process_time() - began
     found = sum(query.results for query in session.pipeline.queries.values())
     delivered = session.driver.delivery.shared["everything"]._inner.count  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def run_joins(selects: list[str]) -> tuple[float, int, int]:
         session.push(name, pa.table(rows))
     assert session.driver is not None
     began = process_time()
-    session.run(once=True)
+    session.run(final=False)
     seconds = process_time() - began
     return seconds, sum(query.results for query in session.pipeline.queries.values()), session.pipeline.held.peak_bytes
 

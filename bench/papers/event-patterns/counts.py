@@ -39,7 +39,7 @@ def measured(statements: list[str], event: str, setting: str) -> dict[str, Any]:
         session.execute(
             f"{CONSTRAINTS} CREATE QUERY q AS {event} FROM orders TYPE type PARTITION BY trace_id RETURN trace_id;"
         )
-        session.run(once=True)
+        session.run(final=False)
         stats = session.stats()
     (book,) = stats["patterns"].values()
     seconds = next(node["seconds"] for name, node in stats["operators"].items() if name.startswith("patterns over"))

@@ -74,7 +74,7 @@ def timed(setting: Setting, mode: str, says: bool) -> tuple[float, int, dict[str
                 else rows,
             )
         began = time.process_time()
-        session.run(once=True)
+        session.run(final=False)
         return time.process_time() - began, session.stats()["results"]["q"], session.stats()
 
 
@@ -297,7 +297,7 @@ def _w1() -> list[dict[str, Any]]:
         session = Session(Settings(heralds=mode), keep_results=False)
         session.execute(made.job("epoch_rows = 20000"))
         began = time.process_time()
-        session.run(once=True)
+        session.run(final=False)
         return time.process_time() - began
 
     for turn in range(10):

@@ -106,7 +106,7 @@ def measure(statements: list[str], query: str, **settings: object) -> dict[str, 
             session.execute(statement)
         session.execute(query)
         began = time.process_time()
-        session.run(once=True)
+        session.run(final=False)
         seconds = time.process_time() - began
         stats = session.stats()
     stored = sum(rows for name, rows in stats["stored_rows"].items() if ":" in name)

@@ -133,7 +133,7 @@ def run(tables: dict[str, pa.Table], settings: Settings, select: str, said: Iter
                 session.push(name, table.slice(first, last - first))
             session.step()
             _note(session, found)
-        session.run(once=True)
+        session.run(final=False)
         _note(session, found)
         found.stats = session.stats()
         found.told = query.punctuations()

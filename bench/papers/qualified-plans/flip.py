@@ -59,7 +59,7 @@ def run(plan: str) -> dict[str, object]:
             work = stats["probes"] + stats["partials_produced"]
             per_epoch.append(work - before)
             before = work
-        session.run(once=True)
+        session.run(final=False)
         stats = session.stats()
     return {
         "plan": plan,

@@ -21,7 +21,8 @@ def run(commands: argparse._SubParsersAction) -> None:
     add("--cores", metavar="N", help="processes of this machine that share the work; auto: one per core (default: 1)")
     add("--master", default="local[*]", help="Spark master (default: local[*])")
     add("--once", action="store_true", help="read what is there now to its end, then close")
-    add("--final", action="store_true", help="with --once: close what is open; nothing comes after that")
+    final = "with --once: close what is open; nothing comes after that (default: where there is no --checkpoint)"
+    add("--final", action=argparse.BooleanOptionalAction, default=None, help=final)
     add("--out", metavar="DIR", help="write results to DIR/<query>/*.parquet")
     add("--overwrite", action="store_true", help="empty a DIR that holds earlier results")
     add("--checkpoint", metavar="DIR", help="keep state in DIR and continue from it")

@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     check_dashboard(args)
     if args.final and not args.once:
         raise SettingProblem("--final stands without --once", hint="--once reads what is there, --final closes it")
+    if args.final and args.engine == "spark":
+        raise SettingProblem("--final is for --engine embedded", hint="a run on Spark leaves open what is open")
     compiling.announce(not args.quiet)
     if args.stats:
         _check_file(args.stats)

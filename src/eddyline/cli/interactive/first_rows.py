@@ -125,6 +125,7 @@ def constants(text: str, job: Job) -> pa.Table | None:
                 position=problem.position,
             ) from None
         session.push("one", {_HIDDEN: ["1970-01-01 00:00:00"]})
-        session.run()
+        session.run(final=False)
+        session.stop(final=False)
         found = query.take()
     return found.drop_columns([name for name in ("_op", "_ts") if name in found.column_names])

@@ -270,9 +270,13 @@ class EmbeddedRunner:
             for source in self._sources.pushed.values():
                 source.end()
         self._ended = once
-        driver.run(once, bool(final))
+        driver.run(once, once and self._ends(final))
         self._closed, self._ended = True, self._asked_inside or driver.pipeline.over
         self._stopped = self._asked_inside
+
+    def _ends(self, final: bool | None) -> bool:
+        """Whether the streams end: without a word of the caller, where no later run can go on."""
+        return self._checkpoint is None if final is None else final
 
     def _going_on(self) -> EmbeddedDriver:
         """The driver. After a run or `stop` it goes on where it was: it finds new files, and takes what was pushed
@@ -329,7 +333,7 @@ class EmbeddedRunner:
             raise UserError("the session is running already", hint="stop() first")
 
     def stop(self, final: bool | None = None) -> None:
-        self._ended, ends = True, bool(final)
+        self._ended, ends = True, self._ends(final)
         if self._driver is not None and self._is_inside:
             self._asked_inside, self._final = True, final
             self._driver.stop(Ending(ends, takes_pushed=False))
