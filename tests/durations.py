@@ -32,9 +32,10 @@ ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_suffix(".json")
 #: Tests that take longer are listed by name.
 LONG = 1.0
-#: Below it, a test with the fixture `spark` uses the session of its process.
+#: In this folder a test with the fixture `spark` uses the session of its process.
 SESSION = "tests/spark"
-_ASKS = re.compile(r"^def \w+\((?:[^()]*,)?\s*spark\b", re.M)
+_ASKED_FOR = {SESSION: "spark", "tests/browser": "page"}
+_ASKS = r"^def \w+\((?:[^()]*,)?\s*{}\b"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 Cost = dict[str, float]
@@ -76,9 +77,10 @@ def file_of(nodeid: str) -> str:
 @cache
 def group_of(file: str) -> str:
     """Tests of one group run on one worker, one after the other: those of a file, and of all files that ask for the
-    session."""
-    shares = file.startswith(SESSION) and _ASKS.search((ROOT / file).read_text())
-    return SESSION if shares else file
+    one session of Spark or for the one browser."""
+    folder = file.rpartition("/")[0]
+    shares = folder in _ASKED_FOR and re.search(_ASKS.format(_ASKED_FOR[folder]), (ROOT / file).read_text(), re.M)
+    return folder if shares else file
 
 
 class Groups(LoadScopeScheduling):

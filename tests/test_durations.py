@@ -25,14 +25,15 @@ def test_the_slowest_file_begins_and_an_unknown_one_before_it(tmp_path: Path) ->
     assert [one.nodeid for one in items] == ["new.py::x", "b.py::z", "c.py::x", "a.py::x", "a.py::y"]
 
 
-def test_files_with_the_spark_session_are_one_group() -> None:
-    files = [
-        "tests/spark/test_job.py",
-        "tests/spark/test_nexmark.py",
-        "tests/spark/test_packer.py",
-        "tests/test_docs.py",
-    ]
-    assert [group_of(file) for file in files] == ["tests/spark", "tests/spark", *files[2:]]
+def test_files_with_the_spark_session_are_one_group_and_those_with_the_browser_another() -> None:
+    groups = {
+        "tests/spark": ["spark/test_job", "spark/test_nexmark"],
+        "tests/browser": ["browser/test_page", "browser/test_spark"],
+    }
+    for group, files in groups.items():
+        assert {group_of(f"tests/{file}.py") for file in files} == {group}
+    assert group_of("tests/spark/test_packer.py") == "tests/spark/test_packer.py"
+    assert group_of("tests/test_docs.py") == "tests/test_docs.py"
 
 
 def test_each_group_runs_on_one_worker(tmp_path: Path) -> None:
