@@ -286,8 +286,7 @@ FAULTS = (
         "operators/promises/closed.py",
         "found = self.old(columns, len(ranks), regions)",
         "found = np.zeros(len(ranks), np.bool_)",
-        ("property/test_promises.py",),
-        random=True,
+        ("state/test_closed.py",),
     ),
     Fault(
         "a room that stays needs one that can be removed",

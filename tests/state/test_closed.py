@@ -216,3 +216,26 @@ def test_promises_that_were_saved_cover_what_they_covered(seed: int) -> None:
             if rng.random() < 0.3:
                 closed, run = again, run + 1
     assert sorted(written)[len(written) // 2] < 60
+
+
+@pytest.mark.parametrize("kind", ["texts", "pairs", "ranges"])
+def test_a_promise_of_an_earlier_epoch_closes_values_at_every_place_of_a_later_one(kind: str) -> None:
+    bodies = {
+        "texts": {"s": ["x"]},
+        "pairs": {"k": [1], "s": ["x"]},
+        "ranges": {
+            PATTERN: [to_text({"k": ValuePattern((Interval(1, 4),)), "s": ValuePattern((Interval("x", "x"),))})]
+        },
+    }
+    closed = Closed({"k": BIGINT, "s": STRING})
+    columns, ranks = {"k": pa.array([1, 1, 1]), "s": pa.array(["x", "y", "x"])}, np.array([0, 1, 2])
+    promise = pa.table(bodies[kind])
+    # In its own epoch it stands between the first row and the last.
+    closed.expect(promise, np.array([1]))
+    closed.add(promise, np.array([50]))
+    assert closed.before(columns, ranks, {}).tolist() == [False, False, True]
+    closed.make_old(60)
+    assert closed.before(columns, ranks, {}).tolist() == [True, False, True]
+    closed.expect(pa.table({"s": ["y"]}), np.array([2]))
+    assert closed.before(columns, np.array([0, 1, 2]), {}).tolist() == [True, False, True]
+    assert closed.before(columns, np.array([0, 2, 2]), {}).tolist() == [True, True, True]
