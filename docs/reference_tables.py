@@ -73,7 +73,8 @@ SETTINGS_HEAD = """\
 # Settings
 
 `SET name = value` changes an option for what is created after it; `CREATE QUERY q WITH (name = value) AS …` for one query
-only. All engines accept every option; `cores` stands before the first CREATE STREAM. Words may be written with or without quotes; a value with spaces, parentheses or a
+only. All engines accept every option; `cores` stands before the first CREATE STREAM.
+Words may be written with or without quotes; a value with spaces, parentheses or a
 dash needs them. `EXPLAIN` shows the options that differ from their defaults.
 """
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import psutil
 import pyarrow as pa
@@ -68,3 +71,16 @@ def kill(count: int = 1) -> int:
     for process in found[:count]:
         process.kill()
     return len(found)
+
+
+def kill_some(random: Random) -> None:
+    """Kill one of the processes that all tests have in common, now or in the next batch."""
+    found = engines_below(own_processes().forking)
+    if found and random.random() < 0.3:
+        threading.Timer(random.random() / 50, _kill, (random.choice(found),)).start()
+
+
+def _kill(process: psutil.Process) -> None:
+    # An idle one may have left.
+    with suppress(psutil.NoSuchProcess):
+        process.kill()

@@ -34,16 +34,17 @@ def run_embedded(
     between: Callable[[Session], object] | None = None,
     settings: Settings | None = None,
     beat: str | None = None,
+    cores: int | None = None,
 ) -> Outcome:
     """Run a case; `between` is called after every epoch, for tests that change the running session, and `beat` is the
-    instant of a last heartbeat of all streams."""
+    instant of a last heartbeat of all streams; `cores` are those of the session."""
     clock = MovedClock()
     # Every second case, by its number of epochs, is cut into small pieces.
     cut = Random(len(case.arrivals))
     settings = settings or (
         EARLY if case.scheduler is not None else Settings(tuning=drawn(cut)) if cut.random() < 0.5 else None
     )
-    with folder_of_a_case() as directory, Session(settings, clock=clock) as session:
+    with folder_of_a_case() as directory, Session(settings, clock=clock, cores=cores) as session:
         for table in case.tables:
             parquet.write_table(case.arrow_rows(table.name, table.rows), f"{directory}/{table.name}.parquet")
         for statement in case.statements(directory):
@@ -64,7 +65,8 @@ def run_embedded(
         for query in case.queries:
             outcome.results[query.name] = plain_rows(session.queries[query.name].results())
         for stream in case.streams:
-            letters = plain_rows((session.driver.delivery.kept_dead or {}).get(stream.name, ()))
+            driver = session.driver if session.is_one_process else session._runner.driver  # type: ignore[attr-defined]
+            letters = plain_rows((driver.delivery.kept_dead or {}).get(stream.name, ()))
             outcome.dead[stream.name] = [
                 (str(letter["_reason"]), {name: value for name, value in letter.items() if name != "_reason"})
                 for letter in letters

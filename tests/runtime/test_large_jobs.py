@@ -75,7 +75,7 @@ def test_a_query_costs_the_same_beside_few_and_beside_many() -> None:
     for count in (10, 60, 240):
         with Session(keep_results=False) as session:
             session.execute(STREAM.format(0) + "\n".join(FORMS[0].format(n, 0) for n in range(count)))
-            per_query[count] = steps_of(lambda: session.step()) / count  # noqa: B023
+            per_query[count] = steps_of(lambda: session.step()) / count
     assert per_query[240] < 1.02 * per_query[60], per_query
 
 
