@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 
 from eddyline import Session
 from eddyline.connectors.results.output import result_files
+from eddyline.errors import UserError
 from eddyline.runtime.control.control import ControlFolder
 from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.embedded.checkpoint import Checkpoint
@@ -76,10 +77,14 @@ def _letters(rows: list[Values]) -> list[tuple[str, Values]]:
     ]
 
 
-def straight(world: World, variant: int = 0, beat: bool = False) -> Outcome:
-    """One session, an epoch per cut; with `beat` heartbeats far ahead stand in for the end of the streams."""
+def straight(
+    world: World, variant: int = 0, beat: bool = False, cores: int | None = None, ends: bool = True
+) -> Outcome:
+    """One session, an epoch per cut; with `beat` heartbeats far ahead stand in for the end of the streams;
+    without `ends` they go on in any case."""
     cuts = world.cuts(variant)
-    with Session(cut_of(world, variant, 0)) as session:
+    refused: list[str] = []
+    with Session(cut_of(world, variant, 0), cores=cores) as session:
         session.execute(";\n".join(world.statements(world.first)))
         handles = {name: session.queries[name] for name in world.results if name in session.queries}
         waiting: dict[str, list[Item]] = {}
@@ -98,16 +103,21 @@ def straight(world: World, variant: int = 0, beat: bool = False) -> Outcome:
                 continue
             step()
             if item.kind == "add":
-                session.execute(world.statement(item.name))
-                handles[item.name] = session.queries[item.name]
-            else:
+                try:
+                    session.execute(world.statement(item.name))
+                    handles[item.name] = session.queries[item.name]
+                except UserError as problem:
+                    # With one core no query is refused: its results are missing then.
+                    refused.append(str(problem.detail))
+            elif item.name in handles:
                 session.drop(item.name)
         step()
         if beat:
             session.advance(to="2200-01-01")
-        session.run(once=True, final=world.final and not beat)
-        found = Outcome({name: plain_rows(handle.results()) for name, handle in handles.items()})
-        kept = session.driver.delivery.kept_dead or {}
+        session.run(once=True, final=world.final and ends and not beat)
+        found = Outcome({name: plain_rows(handle.results()) for name, handle in handles.items()}, refused=refused)
+        driver = session.driver if session.is_one_process else session._runner.driver  # type: ignore[attr-defined]
+        kept = driver.delivery.kept_dead or {}
         found.dead = {name: _letters(plain_rows(kept.get(name, ()))) for name in world.streams}
         return found
 

@@ -31,6 +31,7 @@ from eddyline.runtime.cores.given_rows import GivenRows, of_sources
 from eddyline.runtime.driving.kept_results import KeptResults, kept_figures
 from eddyline.runtime.driving.session_sources import SessionSources
 from eddyline.runtime.engine.epoch import results_of
+from eddyline.runtime.front.runner import Handle
 from eddyline.runtime.sharded.front.explaining import routing_of
 from eddyline.runtime.sharded.front.query_check import check_query
 from eddyline.runtime.sharded.front.runner import ShardedRunner
@@ -91,6 +92,8 @@ class CoresRunner(ShardedRunner[CoresDriver]):
         self._processes: OwnProcesses | None = None
         #: Pushed rows are refused: a run has read its sources to their end, or the session was stopped.
         self._closed = False
+        #: Of queries that were dropped: what takes the results that they still owe.
+        self._left: dict[str, tuple[Handle | None, list[Sink]]] = {}
         self._dead: dict[str, list[pa.Table]] = {}
 
     @property
@@ -133,14 +136,21 @@ class CoresRunner(ShardedRunner[CoresDriver]):
 
     def _sinks_of(self, name: str, schema: pa.Schema) -> Sequence[Sink]:
         query = results_of(name)
-        if query not in self.handles:
+        known, own = self.handles.get(query), self._own.get(query, [])
+        if known is None and query in self._left:
+            known, own = self._left[query]
+        if known is None:
             # A control record has brought it.
-            self.handles[query] = SlicedResults(self, query, lambda: schema, self.job.settings)
-        known = self.handles[query]
+            known = self.handles[query] = SlicedResults(self, query, lambda: schema, self.job.settings)
         assert isinstance(known, SlicedResults)
         if name != query:
             return [CallbackSink(known.add_punctuations)] if self._keep_results else []
-        return [*self._own.get(name, []), *([CallbackSink(known.keep)] if self._keep_results else [])]
+        return [*own, *([CallbackSink(known.keep)] if self._keep_results else [])]
+
+    def drop(self, name: str) -> None:
+        left = self.handles.get(name), self._own.get(name, [])
+        super().drop(name)
+        self._left[name] = left
 
     # -- running
 

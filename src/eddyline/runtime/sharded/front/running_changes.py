@@ -46,6 +46,7 @@ class RunningChanges:
     def drop(self, name: str) -> None:
         """Drop a query: its results up to the newest instant of any stream are still delivered."""
         self._control.append(drop_record([name], by=JOB))
+        self._driver.go_on()
 
     def _add(self, what: str, sql: str) -> None:
         driver = self._driver
