@@ -59,16 +59,18 @@ def right(folder: Path, runs: list[int]) -> dict[str, list[tuple[object, ...]]]:
     return results(folder / "right")
 
 
-def engines() -> list[psutil.Process]:
-    """Those of sessions: other tests of this process may have some that stay."""
-    others = engines_below(own_processes().forking) if own_processes.cache_info().currsize else []
-    return [process for process in engines_below(os.getpid()) if process not in others]
+def engines(session: Session | None = None) -> set[psutil.Process]:
+    """The processes with slices of a session, or of this program."""
+    if session is None:
+        return set(engines_below(os.getpid()))
+    processes = session._runner._processes  # type: ignore[attr-defined]
+    return set() if processes is None else set(engines_below(processes.forking))
 
 
-def kill(count: int = 1) -> int:
+def kill(session: Session, count: int = 1) -> int:
     """Kill processes with slices; how many there were."""
-    found = engines()
-    for process in found[:count]:
+    found = engines(session)
+    for process in sorted(found, key=lambda process: process.pid)[:count]:
         process.kill()
     return len(found)
 

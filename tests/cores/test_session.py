@@ -14,7 +14,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.cli.__main__ import main
-from eddyline.errors import BindingProblem, Unsupported, UserError
+from eddyline.errors import BindingProblem, EddylineWarning, Unsupported, UserError
 from tests.cores.jobs import JOB, engines, results, write
 
 SECOND = 1_000_000
@@ -31,14 +31,14 @@ def rows(first: int, last: int) -> list[tuple[Any, ...]]:
 
 def both(folder: Path, what: Callable[[Session], Any]) -> Any:
     """What a program sees in one process, which it sees on two cores too."""
-    found = []
+    found, before = [], engines()
     parquet.write_table(pa.table({"k": list(range(5)), "name": list("abcde")}), folder / "names.parquet")
     for cores in (None, 2):
         with Session(cores=cores) as session:
             session.execute(STREAMS.format(folder))
             found.append(what(session))
     assert found[0] == found[1]
-    assert not engines()
+    assert engines() <= before
     return found[0]
 
 
@@ -68,7 +68,7 @@ def test_pushed_rows_join_and_results_are_taken(tmp_path: Path) -> None:
         session.step()
         session.drop("pairs")
         session.push("b", rows(60, 80))
-        session.run()
+        session.run(final=False)
         letters = [(row["v"], row["_reason"].partition(":")[0]) for row in session.dead_letters("a").to_pylist()]
         return [seen, sum(called) > 0, sorted_rows(later.take()), later.start, sorted(letters, key=str)]
 
@@ -117,7 +117,7 @@ def test_functions_go_by_name_or_by_value(tmp_path: Path, monkeypatch: pytest.Mo
         session.function("doubled", doubled, ["BIGINT"], "BIGINT")
         found = session.query("found", "SELECT doubled(v) AS v FROM a")
         session.push("a", rows(0, 30))
-        session.run()
+        session.run(final=False)
         return sorted_rows(found.take())
 
     assert len(both(tmp_path, what)) == 30
@@ -128,7 +128,7 @@ def test_functions_go_by_name_or_by_value(tmp_path: Path, monkeypatch: pytest.Mo
             session.function("tripled", lambda values: pc.multiply(values, 3), ["BIGINT"], "BIGINT")
             found = session.query("found", "SELECT tripled(v) AS v FROM a")
             session.push("a", rows(0, 3))
-            session.run()
+            session.run(final=False)
             return sorted_rows(found.take())
 
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
@@ -138,13 +138,23 @@ def test_functions_go_by_name_or_by_value(tmp_path: Path, monkeypatch: pytest.Mo
     assert [row[0] for row in lambdas()] == [0, 3, 6]
 
 
+def test_a_run_that_leaves_open_what_is_open_says_so(tmp_path: Path) -> None:
+    with Session(cores=2) as session:
+        session.execute(STREAMS.format(tmp_path).rpartition("CREATE TABLE")[0])
+        session.query("found", "SELECT k FROM a")
+        with pytest.warns(EddylineWarning, match="leaves open what is open"):
+            session.run()
+        with pytest.raises(Unsupported, match="a run on several cores does not end its streams"):
+            session.run(final=True)
+
+
 def test_what_runs_is_not_declared_anew(tmp_path: Path) -> None:
     with Session(cores=2) as session:
         session.execute(JOB.format(tmp_path))
         with pytest.raises(BindingProblem, match="rows cannot be pushed to a"):
             session.push("a", rows(0, 1))
         with pytest.raises(UserError, match="does not exist"):
-            session.run()
+            session.run(final=False)
 
 
 def test_explain_says_how_a_query_is_cut(tmp_path: Path) -> None:
@@ -161,7 +171,7 @@ def test_the_command_runs_on_cores(tmp_path: Path) -> None:
         write(tmp_path, number)
     (tmp_path / "job.sql").write_text(JOB.format(tmp_path))
     for out, more in (("one", ["--no-final"]), ("two", ["--cores", "2", "--checkpoint", str(tmp_path / "ck")])):
-        command = ["run", str(tmp_path / "job.sql"), "--once", "--out", str(tmp_path / out), *more]
+        command = ["run", str(tmp_path / "job.sql"), "--once", "--no-final", "--out", str(tmp_path / out), *more]
         assert main([*command, "--stats", str(tmp_path / f"{out}.json")]) == 0
     assert results(tmp_path / "one") == results(tmp_path / "two")
     assert "8" in (tmp_path / "two.json").read_text()

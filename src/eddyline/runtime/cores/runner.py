@@ -9,6 +9,7 @@ Limits   Used from one thread at a time, apart from `push`. The job lies in a ch
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from eddyline.connectors.memory import MemorySource
 from eddyline.connectors.pushed_rows import Rows
 from eddyline.connectors.results.dead_letter import text_rows
 from eddyline.connectors.results.sinks import CallbackSink, open_sink
-from eddyline.errors import BindingProblem, UserError
+from eddyline.errors import BindingProblem, EddylineWarning, UserError
 from eddyline.language import Job
 from eddyline.language.catalog import DeclaredSink
 from eddyline.model.clock import WALL, Clock
@@ -213,6 +214,13 @@ class CoresRunner(ShardedRunner[CoresDriver]):
 
     def run(self, once: bool, final: bool | None = None) -> None:
         self._refuse_final(final)
+        if once and final is None and not self._lasting:
+            warnings.warn(
+                "a run on several cores leaves open what is open at its end: windows and groups that wait for later rows "
+                "have no results; run(final=False), or --no-final, says that this is wanted, and one core closes them",
+                EddylineWarning,
+                stacklevel=3,
+            )
         self._refuse_inside()
         self._pause()
         try:
