@@ -2,7 +2,8 @@
 
 Answer   Per kind of query two processes, over 200 rows per stream: the first with an empty folder for compiled kernels.
          `readme` is the first query of README.md. Before them a process that only imports what eddyline is built on:
-         that part of each time is Python's, with pandas where it is installed, which pyarrow imports.
+         that part of each time is Python's, with pandas where it is installed, which pyarrow imports. All processes
+         find bytecode, as those of an installed wheel do, whatever PYTHONDONTWRITEBYTECODE says here.
 Reading  `python -m bench.micro.first [readme filter join aggregate]`; another checkout by `PYTHONPATH=…/src`
 """
 
@@ -23,6 +24,7 @@ QUERIES = {
 }
 #: What every job imports beside eddyline, and what pyarrow imports with its first array.
 IMPORTS = "import numpy, pyarrow.compute, pyarrow.parquet, numba, sqlglot; pyarrow.array([1])"
+BYTECODE = "from eddyline import Session; Session()"
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -44,8 +46,9 @@ def run(name: str) -> None:
 
 
 def measured(what: str, arguments: list[str], folder: str) -> None:
-    began, before = time.perf_counter(), os.times()
     environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    began, before = time.perf_counter(), os.times()
     subprocess.run([sys.executable, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
@@ -55,6 +58,10 @@ def measured(what: str, arguments: list[str], folder: str) -> None:
 def main() -> None:
     for name in sys.argv[1:] or ("readme", *QUERIES):
         with TemporaryDirectory() as folder:
+            # Writes the bytecode of what a query imports.
+            subprocess.run(
+                [sys.executable, "-c", BYTECODE], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+            )
             measured("imports alone", ["-c", IMPORTS], folder)
             for what in ("without compiled kernels", "with them"):
                 measured(f"{name} {what}", ["-m", "bench.micro.first", "--run", name], folder)
