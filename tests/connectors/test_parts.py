@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from eddyline.connectors.files.files import read_chunks
+from eddyline.connectors.files.blocks import FileReading, RecordBlock
+from eddyline.connectors.files.chunks import read_chunks
+from eddyline.connectors.files.files import FileSource
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.parts import (
     PACKED,
@@ -23,9 +26,11 @@ from eddyline.connectors.files.parts import (
     row_groups,
     text_parts,
 )
+from eddyline.connectors.files.readers import reader_of
 from eddyline.connectors.formats.conform import with_line_numbers
 from eddyline.connectors.formats.text import read_csv, read_json
 from eddyline.connectors.guarded.parsing_marks import Marks
+from eddyline.model.clock import WALL
 from eddyline.model.datatypes import BIGINT, STRING, TIMESTAMP
 from eddyline.model.schema import Column, Schema, Stream
 from eddyline.tuning import InputTuning
@@ -50,6 +55,7 @@ CSV = [
     # What Arrow reads otherwise where a text begins or ends: a mark of UTF-8, and nothing after a value in quotes.
     b"k,ts,s\n1,2024-01-01 00:00:00,a\n\xef\xbb\xbf2,2024-01-01 00:00:01,b\n\xef\xbb\xbf3,2024-01-01 00:00:02,c",
     b'ts,k,s\n"2024-01-01 00:00:00",1,\n2024-01-01 00:00:01,"1",\r\n"2024-01-01 00:00:02","1",',
+    b's,ts,k\na"b,"2024-01-01 00:00:00",\na"b,"2024-01-01 00:00:01",',
     b'ts,k,s\n2024-01-01 00:00:00,1,","\n2024-01-01 00:00:01,1,",\n2024-01-01 00:00:02,"1",\n',
 ]
 JSONL = [
@@ -154,6 +160,52 @@ def test_a_carriage_return_and_an_empty_line_do_not_make_up_for_each_other(tmp_p
             )  # fmt: skip
 
 
+def test_a_quote_within_a_value_opens_none(tmp_path: Path) -> None:
+    path, of = tmp_path / "1.csv", stream("csv")
+    path.write_text("s,ts,k\n" + "\n".join(f'a"b,"2024-01-01 00:00:0{n}",' for n in range(3)))
+    for cuts in ([], [30], [50]):
+        rows, letters = in_parts(of, path, cuts)
+        assert [(row["s"], row["k"]) for row in rows] == [('a"b', None)] * 3 and not letters
+
+
+def test_a_part_of_a_file_that_has_become_shorter_says_so(tmp_path: Path) -> None:
+    path, of = tmp_path / "1.csv", stream("csv")
+    path.write_text("k,s,ts\n" + "\n".join(f"{n},a,2024-01-01 00:00:00" for n in range(4)))
+    size = path.stat().st_size
+    os.truncate(path, size - 30)
+    said = f"bad: 1.csv cannot be read from byte {size - 30} on: it has become shorter since it was listed"
+    for begin, left in ((7, [0, 1]), (size - 20, [])):
+        rows, letters = read(of, path, FilePart(begin, None, least=size))
+        assert [row["k"] for row in rows][: len(left)] == left and letters[-1][-1] == said
+    assert not read(of, path, FilePart(7, None, least=size - 30))[1][1:]
+    parquet.write_table(pa.table({"k": [1, 2], "s": ["a", "b"], "ts": pa.array([1, 2], pa.timestamp("us"))}), path)
+    for part in (FilePart(0, 3), FilePart(2, 3, 20)):
+        rows, letters = read(stream("parquet"), path, part)
+        assert len(rows) == 2 * (part.begin == 0)
+        assert [letter[-1] for letter in letters] == [
+            "bad: 1.csv cannot be read from row 3 on: it has 1 row groups, fewer than when it was listed"
+        ]
+
+
+def test_bad_rows_of_a_file_that_cannot_be_sought_are_read_again_once(tmp_path: Path) -> None:
+    """A compressed file is read from its beginning: not once more for each stretch with a bad row."""
+    path, of = tmp_path / "1.csv.gz", stream("csv")
+    lines = [f"{'bad' if n % 8 == 0 else n},{'text' * 9},2024-01-01 00:00:00" for n in range(400)]
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(["k,s,ts", *lines]))
+    inner, blocks = reader_of(of.options, "it", InputTuning(text_bytes=500)), []
+
+    def counting(reading: FileReading) -> Iterator[RecordBlock]:
+        for block in inner(reading):
+            blocks.append(reading.columns)
+            yield block
+
+    source = FileSource(of, str(path), counting, frozenset({"k", "ts"}), False, WALL, InputTuning())
+    letters = [letter for chunk in iter(lambda: source.read(1 << 20), None) for letter in chunk.bad.to_pylist()]
+    assert len(letters) == 50 and all(letter["s"] == "text" * 9 for letter in letters)
+    assert blocks.count(frozenset({"k", "ts"})) > 30 and blocks.count(None) < 2 * blocks.count(frozenset({"k", "ts"}))
+
+
 def test_a_part_counts_the_lines_that_begin_in_it(tmp_path: Path) -> None:
     content = b"\nk,s,ts\r\n1,a,2024-01-01 00:00:00\n\n2,b,2024-01-01 00:00:01"
     path, of = tmp_path / "1.csv", stream("csv")
@@ -172,16 +224,16 @@ def test_parts_do_not_depend_on_how_much_is_read_at_once(tmp_path: Path, portion
     for kind, content, options in texts():
         path, of = tmp_path / "1.txt", stream(kind, **options)
         path.write_bytes(content)
-        rows = len(read(of, path, None)[0])
+        rows, file = len(read(of, path, None)[0]), DataFile("1.txt", str(path))
         for cut in some(range(1, len(content))):
             found = lines_of = 0
             for part in (FilePart(0, cut), FilePart(cut, None)):
                 reader = read_json if kind == "jsonl" else read_csv
                 more = {} if kind == "jsonl" else {"header": options.get("header", "true") == "true"}
-                blocks = reader(DataFile("1.txt", str(path)), SCHEMA, tuning=tuning, part=part, **more)
+                blocks = reader(FileReading(file, SCHEMA, part=part), tuning=tuning, **more)
                 found += sum(block.count for block in blocks)
                 lines_of += part.lines
-            records = sum(block.count for block in reader(DataFile("1.txt", str(path)), SCHEMA, tuning=tuning, **more))
+            records = sum(block.count for block in reader(FileReading(file, SCHEMA), tuning=tuning, **more))
             assert found == records and rows <= records, (content, cut)
             expected = content.count(b"\n") + (not content.endswith(b"\n") and content not in (b"",))
             assert lines_of == expected or (found == 1 and not rows), (content, cut)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -117,3 +119,38 @@ def test_answers_and_letters_do_not_depend_on_how_files_are_cut(tmp_path: Path, 
             answers.append(conducted(of, batched(pieces, cuts, PackedLayout.of(of).digest)))
         assert answers[0][0] and answers[0] == answers[1], case
     assert answers[0][1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_that_is_gone_or_has_become_shorter_is_one_letter(tmp_path: Path, kind: str) -> None:
+    def letters(change: Callable[[Path], None]) -> list[str]:
+        folder = tmp_path / change.__name__
+        for name in "ab":
+            written(folder / name, kind, Random(4))
+        streams = [stream(name, at, folder, format=kind) for at, name in enumerate("ab")]
+        of = layout(streams, [query("q", "a b", equality("a.k", "b.k"))], 2, folder / "ck")
+        pieces = []
+        for each in streams:
+            log = FileLog(each, of.checkpoint)
+            log.append_new()
+            taken = [(log.file(number), 0, None) for number in range(log.total)]
+            pieces.append(list(Cutter(each, of.checkpoint, InputTuning(piece_bytes=200)).pieces(taken, True)))
+        path = folder / "a" / f"1{ENDINGS[kind]}"
+        assert sum(piece.path == str(path) for piece in pieces[0]) > 3
+        change(path)
+        found = conducted(of, batched(pieces, [], PackedLayout.of(of).digest))[1]
+        return [letter[-1] for letter in found if "cannot be read" in letter[-1] and path.name in letter[-1]]
+
+    def gone(path: Path) -> None:
+        path.unlink()
+
+    def shorter(path: Path) -> None:
+        if kind == "csv":
+            os.truncate(path, 150)
+        else:
+            parquet.write_table(parquet.read_table(path).slice(0, 9), path, row_group_size=7)
+
+    (said,) = letters(gone)
+    assert "No such file" in said
+    (said,) = letters(shorter)
+    assert "fewer than when" in said or "from byte 150 on: it has become shorter" in said

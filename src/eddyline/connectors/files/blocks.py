@@ -1,14 +1,14 @@
 """What every file reader yields: runs of records in file order.
 
 Answer   A block is a run of records, each of which became a row or a bad row. Records are numbered from 0 in their
-         file, so that a position is exact: (file, number of records taken).
+         file, so that a position is exact: (file, number of records taken). A `FileReading` says which records of which
+         file are wanted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -66,18 +66,24 @@ class RecordBlock:
 Asked = Callable[[], Skipping | None]
 
 
-class FileReader(Protocol):
-    """Reads one file, or a part of it. An unreadable rest is one `bad` block that names the file; nothing is raised.
-    Records of a part of a text file are numbered from its first one, as its lines are. Row groups of parquet are left
-    out as `skipping` says when they are come to."""
+@dataclass(frozen=True, slots=True)
+class FileReading:
+    """What is read of a file."""
 
-    def __call__(
-        self,
-        file: DataFile,
-        schema: Schema,
-        first: int,
-        columns: frozenset[str] | None,
-        marks: FileMarks = UNMARKED,
-        part: FilePart | None = None,
-        skipping: Asked | None = None,
-    ) -> Iterator[RecordBlock]: ...
+    file: DataFile
+    schema: Schema
+    #: The number of the first record. Records of a part of a text file are numbered from the part's first one, as its
+    #: lines are.
+    first: int = 0
+    #: Those needed; None: all.
+    columns: frozenset[str] | None = None
+    #: Of what is being parsed.
+    marks: FileMarks = UNMARKED
+    #: Of the file; None: all of it.
+    part: FilePart | None = None
+    #: Row groups of parquet are left out as this says when they are come to; None: all are read.
+    skipping: Asked | None = None
+
+
+#: Reads a file. An unreadable rest is one `bad` block that names the file; nothing is raised.
+FileReader = Callable[[FileReading], Iterator[RecordBlock]]

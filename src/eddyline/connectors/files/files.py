@@ -11,36 +11,30 @@ Limits   Every file is read once, also one that appears later with a name before
 
 from __future__ import annotations
 
-import os
-import stat
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from eddyline.connectors.base import Chunk, Position, Source
 from eddyline.connectors.files.ahead import read_ahead
-from eddyline.connectors.files.blocks import Asked, FileReader, RecordBlock
+from eddyline.connectors.files.blocks import Asked, FileReader, FileReading, RecordBlock
+from eddyline.connectors.files.chunks import InFull, conformed
 from eddyline.connectors.files.file_log import SeenFile, TakenFiles, seen
 from eddyline.connectors.files.finding import Finder, check_path, list_files
 from eddyline.connectors.files.listing import DataFile, required_path
-from eddyline.connectors.files.parts import FilePart, by_groups
+from eddyline.connectors.files.parts import by_groups
+from eddyline.connectors.files.readers import is_young, reader_of
 from eddyline.connectors.files.watch import FileWatch, warn_of
-from eddyline.connectors.formats.conform import bad_row, conform, target_of, wanted_columns, with_partitions
-from eddyline.connectors.formats.parquet import PLAIN, first_line, read_parquet
-from eddyline.connectors.formats.text import read_csv, read_json
+from eddyline.connectors.formats.conform import target_of, wanted_columns
+from eddyline.connectors.formats.parquet import PLAIN
 from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks, Marks
 from eddyline.errors import CheckpointProblem, SourceProblem
 from eddyline.model.clock import WALL, Clock
-from eddyline.model.schema import Schema, Stream, Table
+from eddyline.model.schema import Stream, Table
 from eddyline.operators.sharing.skipping import Skipping
 from eddyline.tuning import InputTuning
-
-FORMATS = ("parquet", "csv", "jsonl", "json")
 
 
 def open_source(
@@ -72,7 +66,7 @@ def checked_source(stream: Stream, follow: bool = False, tuning: InputTuning = P
     """
     what = f"stream {stream.name}"
     path = required_path(stream.options, what)
-    reader = _reader(stream.options, what, tuning)
+    reader = reader_of(stream.options, what, tuning)
     check_path(path, what, follow=follow)
     return path, reader
 
@@ -81,13 +75,13 @@ def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
     """A static table, whole. Rows that cannot be read stop the job: there is no later moment to notice them."""
     what = f"table {table.name}"
     path = required_path(table.options, what)
-    reader = _reader(table.options, what)
+    reader = reader_of(table.options, what)
     check_path(path, what)
     pieces: list[pa.Table] = []
     for file in list_files(path):
         own = UNMARKED if marks is None else marks.of(file.path)
-        for block in reader(file, table.schema, 0, None, own):
-            chunk = _conformed(block, file, table, None, own)
+        for block in reader(FileReading(file, table.schema, marks=own)):
+            chunk = conformed(block, file, table, None, own)
             if chunk.bad is not None and chunk.bad.num_rows:
                 reason = chunk.bad.column("_reason")[0].as_py().removeprefix("bad: ")
                 raise SourceProblem(
@@ -96,119 +90,6 @@ def read_table(table: Table, marks: Marks | None = None) -> pa.Table:
             pieces.append(chunk.rows)
     target = target_of(table.schema)
     return pa.concat_tables(pieces).combine_chunks() if pieces else target.empty_table()
-
-
-def read_chunks(
-    stream: Stream,
-    file: DataFile,
-    marks: FileMarks = UNMARKED,
-    part: FilePart | None = None,
-    columns: frozenset[str] | None = None,
-    whole_below: int | None = None,
-    skipping: Asked | None = None,
-) -> Iterator[Chunk]:
-    """One file of a stream, or a part of it, a stretch at a time: for drivers that keep order and positions
-    themselves.
-
-    Args:
-        stream: what is read, whose options say how.
-        file: one of its files.
-        marks: of what is being parsed.
-        part: of the file; None: all of it.
-        columns: those needed, as `wanted_columns` gives them; None: all.
-        whole_below: a stretch with a row below this event time is read with all columns.
-        skipping: which row groups need not be read now; None: all are read.
-    """
-    reader = _reader(stream.options, f"stream {stream.name}")
-    for block in reader(file, stream.schema, 0 if part is None else part.first, columns, marks, part, skipping):
-        chunk = _conformed(block, file, stream, columns, marks)
-        if columns is not None and whole_below is not None and chunk.rows.num_rows:
-            oldest = pc.min(chunk.rows.column(stream.time)).cast(pa.int64()).as_py()
-            if oldest < whole_below:
-                yield from _in_full(reader, stream, file, block, marks, part)
-                continue
-        if chunk.bad is not None and block.projected:
-            bad = [again.bad for again in _in_full(reader, stream, file, block, marks, part) if again.bad is not None]
-            chunk = replace(chunk, bad=pa.concat_tables(bad))
-        yield chunk
-
-
-def _in_full(
-    reader: FileReader, stream: Stream, file: DataFile, block: RecordBlock, marks: FileMarks, part: FilePart | None
-) -> Iterator[Chunk]:
-    """The records of a block, read again with all their columns."""
-    left = block.count
-    # Lines are counted once.
-    part = None if part is None else replace(part)
-    for found in reader(file, stream.schema, block.first, None, marks, part):
-        again = found.part(0, min(left, found.count))
-        left -= again.count
-        yield _conformed(again, file, stream, None, marks)
-        if left == 0:
-            return
-
-
-def is_unfinished(stream: Stream, file: DataFile, tuning: InputTuning, marks: FileMarks = UNMARKED) -> bool:
-    """Whether a file seems to be still in the writing: it changed a moment ago, and its beginning cannot be read."""
-    if not _is_young(file, tuning):
-        return False
-    first = next(_reader(stream.options, f"stream {stream.name}")(file, stream.schema, 0, None, marks), None)
-    return first is not None and first.last and first.first == 0
-
-
-def _reader(options: Any, what: str, tuning: InputTuning = PLAIN) -> FileReader:
-    return partial(_read_regular, partial(_reader_of_format(options, what), tuning=tuning))
-
-
-def _read_regular(
-    reader: Callable[..., Iterator[RecordBlock]],
-    file: DataFile,
-    schema: Schema,
-    first: int,
-    columns: frozenset[str] | None,
-    marks: FileMarks = UNMARKED,
-    part: FilePart | None = None,
-    skipping: Asked | None = None,
-) -> Iterator[RecordBlock]:
-    """What the reader of a format gives; a file that is none is one bad row, and is not opened: a pipe would wait for
-    ever."""
-    try:
-        problem = "" if stat.S_ISREG(os.stat(file.path).st_mode) else "it is no regular file"
-    except (OSError, ValueError) as found:
-        problem = first_line(found)
-    if problem:
-        return iter([RecordBlock(first, 1, bad=bad_row(schema, f"{file.shown} cannot be read: {problem}"), last=True)])
-    by_format = {} if skipping is None else {"skipping": skipping}
-    return reader(file, schema, first, columns, marks=marks, part=part, **by_format)
-
-
-def _reader_of_format(options: Any, what: str) -> Callable[..., Iterator[RecordBlock]]:
-    name = str(options.get("format", "parquet")).strip().lower()
-    if name == "parquet":
-        return read_parquet
-    if name == "csv":
-        delimiter = str(options.get("delimiter", ","))
-        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
-        if len(delimiter) != 1:
-            raise SourceProblem(
-                f"{what} has the delimiter {delimiter!r}", hint="a delimiter is one character, or 'tab'"
-            )
-        return partial(
-            read_csv,
-            delimiter=delimiter,
-            header=_flag(options, "header", True),
-            multiline=_flag(options, "multiline", False),
-        )
-    if name in ("jsonl", "json"):
-        return partial(read_json, document=name == "json")
-    raise SourceProblem(f"{what} has the unknown format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
-
-
-def _flag(options: Any, name: str, default: bool) -> bool:
-    text = str(options.get(name, default)).strip().lower()
-    if text not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
-        raise SourceProblem(f"option {name} does not take {text!r}", hint="'true' or 'false'")
-    return text in ("true", "yes", "on", "1")
 
 
 class FileSource:
@@ -246,6 +127,8 @@ class FileSource:
         #: That file as it was when reading began.
         self._begun: SeenFile | None = None
         self._blocks: Iterator[RecordBlock] | None = None
+        #: What of it is read a second time.
+        self._again: InFull | None = None
         #: The marks of what is being parsed of it.
         self._marked: FileMarks = UNMARKED
         #: What is left of the block read last.
@@ -369,9 +252,10 @@ class FileSource:
             if self._blocks is None:
                 self._begun = self._begun if self._row and self._begun else seen(file.name, file.path)
                 self._marked = UNMARKED if self.marks is None else self.marks.of(file.path)
-                blocks = self._reader(
-                    file, self.stream.schema, self._row, self._columns, self._marked, None, self._asked
+                reading = FileReading(
+                    file, self.stream.schema, self._row, self._columns, self._marked, skipping=self._asked
                 )
+                blocks, self._again = self._reader(reading), InFull(self._reader, self.stream, reading)
                 # A file of several blocks is read while its rows are worked on; for a small one a second thread is not
                 # worth its cost.
                 self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
@@ -381,7 +265,7 @@ class FileSource:
                 and not self.bounded
                 and block.last
                 and block.first == 0
-                and _is_young(file, self._tuning)
+                and is_young(file, self._tuning)
             ):
                 self._blocks = None
                 return None
@@ -408,40 +292,11 @@ class FileSource:
         if count < block.count:
             part, self._rest = block.part(0, count), block.part(count, block.count - count)
         self._row += count
-        chunk = _conformed(part, file, self.stream, self._columns, self._marked)
+        chunk = conformed(part, file, self.stream, self._columns, self._marked)
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
-            again = _in_full(self._reader, self.stream, file, part, self._marked, None)
-            chunk = replace(chunk, bad=pa.concat_tables([found.bad for found in again if found.bad is not None]))
+            assert self._again is not None
+            chunk = replace(chunk, bad=self._again.bad(part))
         if block.last and self._rest is None:
             self._finish()
         return chunk
-
-
-def _is_young(file: DataFile, tuning: InputTuning) -> bool:
-    """Whether a file changed a moment ago: where it is broken from its start it may still be in the writing."""
-    try:
-        return abs(time.time() - os.stat(file.path).st_mtime) < tuning.give_up_seconds
-    except OSError:
-        return False
-
-
-def _conformed(
-    block: RecordBlock,
-    file: DataFile,
-    target: Stream | Table,
-    columns: frozenset[str] | None,
-    marks: FileMarks = UNMARKED,
-) -> Chunk:
-    if block.rows is None:
-        return Chunk(target_of(target.schema, columns).empty_table(), block.bad, skipped=block.skipped)
-    rows = with_partitions(block.rows, file, target.schema) if "=" in file.name else block.rows
-    read = columns if block.projected else None
-    with marks.parsing(block.first, block.count):
-        chunk = conform(rows, target, file.name, block.first, columns=read, numbers=block.numbers, unit=block.unit)
-    if columns is not None and not block.projected:
-        chunk = replace(chunk, rows=chunk.rows.select(target_of(target.schema, columns).names))
-    if block.bad is None or block.bad.num_rows == 0:
-        return chunk
-    # Within a chunk, lines that are no rows come before rows that do not fit; the reasons have the number of each line.
-    return replace(chunk, bad=block.bad if chunk.bad is None else pa.concat_tables([block.bad, chunk.bad]))

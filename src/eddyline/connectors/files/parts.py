@@ -27,6 +27,8 @@ class FilePart:
     end: int | None = None
     #: Rows of the file before it, where they are known: in parquet.
     first: int = 0
+    #: Bytes that a text file has, unless it has become shorter since the part was cut; 0: it is not known.
+    least: int = 0
     #: How many lines begin in it; known once it has been read.
     lines: int = 0
 

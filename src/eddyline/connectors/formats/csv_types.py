@@ -12,6 +12,7 @@ Limits   Only where no column has another type than STRING, integers, DOUBLE, DA
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -122,6 +123,8 @@ def enclosed_text(lines: Lines, low: int, high: int, delimiter: str) -> pa.Buffe
     ending = f'"{delimiter}'.encode()
     if text.size > len(ending) and bytes(text.slice(text.size - len(ending))) == ending:
         last = bytes(memoryview(lines.data)[int(lines.starts[high - 1]) : int(lines.ends[high - 1])])
-        if last.count(b'"') % 2 == 0:
+        # A value in quotes begins with one; within other values a quote is a letter.
+        begins = rb"(^|" + re.escape(delimiter.encode()) + rb')"'
+        if not re.search(begins, re.sub(begins + rb'(?:[^"]|"")*"', rb"\1", last)):
             text = pa.py_buffer(text.to_pybytes() + b"\n")
     return text

@@ -10,19 +10,19 @@ Limits   Only needed columns are decoded, provided that no other column could ma
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eddyline.connectors.files.blocks import Asked, RecordBlock
-from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.blocks import Asked, FileReading, RecordBlock
 from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, find_column
 from eddyline.connectors.formats.row_groups import GroupFacts, keeps_order
 from eddyline.connectors.formats.valid_text import with_valid_text
 from eddyline.connectors.guarded.blocks_apart import blocks_apart
-from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
+from eddyline.connectors.guarded.parsing_marks import UNMARKED
 from eddyline.model.schema import Schema
 from eddyline.operators.sharing.skipping import Stretch
 from eddyline.tuning import InputTuning
@@ -30,26 +30,17 @@ from eddyline.tuning import InputTuning
 PLAIN = InputTuning()
 
 
-def read_parquet(
-    file: DataFile,
-    schema: Schema,
-    first: int = 0,
-    columns: frozenset[str] | None = None,
-    *,
-    tuning: InputTuning = PLAIN,
-    marks: FileMarks = UNMARKED,
-    part: FilePart | None = None,
-    skipping: Asked | None = None,
-) -> Iterator[RecordBlock]:
-    """The rows of one file, or of a part of it, from row `first` on."""
+def read_parquet(reading: FileReading, *, tuning: InputTuning = PLAIN) -> Iterator[RecordBlock]:
+    """The rows of one file, or of a part of it."""
+    file, schema, first, marks, part = reading.file, reading.schema, reading.first, reading.marks, reading.part
     suspect = marks.suspects()
     if suspect:
         # Up to the last row with which a process has died; what comes after it is read as ever.
         end = max(low + count for low, count in suspect)
         if end > first:
-            reader = partial(read_parquet, file, schema, columns=columns, tuning=tuning, part=part)
+            reader = partial(_rows_from, replace(reading, marks=UNMARKED, skipping=None), tuning)
             if (yield from blocks_apart(reader, file, schema, first, end, marks)):
-                yield from reader(first=end, marks=marks, skipping=skipping)
+                yield from read_parquet(replace(reading, first=end), tuning=tuning)
             return
     row = first
     try:
@@ -58,8 +49,8 @@ def read_parquet(
             opened = pq.ParquetFile(file.path, pre_buffer=False)
         with opened:
             groups, skip, row = _groups_from(opened.metadata, first, part or FilePart())
-            names, projected = _projection(opened.schema_arrow, schema, columns)
-            for run, stretch in _runs(opened, groups, skip, schema, skipping):
+            names, projected = _projection(opened.schema_arrow, schema, reading.columns)
+            for run, stretch in _runs(opened, groups, skip, schema, reading.skipping):
                 if stretch is not None:
                     yield RecordBlock(row, stretch.rows, skipped=stretch)
                     row += stretch.rows
@@ -77,10 +68,17 @@ def read_parquet(
                     skip = 0
                     yield RecordBlock(row, rows.num_rows, rows, projected=projected)
                     row += rows.num_rows
+            if part is not None and opened.metadata.num_row_groups < (part.end or part.begin):
+                row = min(row, opened.metadata.num_rows)
+                raise ValueError(f"it has {opened.metadata.num_row_groups} row groups, fewer than when it was listed")
     except (pa.ArrowException, OSError, ValueError) as problem:
         yield RecordBlock(
             row, 1, bad=bad_row(schema, f"{file.shown} cannot be read{_from(row)}: {first_line(problem)}"), last=True
         )
+
+
+def _rows_from(reading: FileReading, tuning: InputTuning, row: int) -> Iterator[RecordBlock]:
+    return read_parquet(replace(reading, first=row), tuning=tuning)
 
 
 def _from(row: int) -> str:

@@ -25,7 +25,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from eddyline.connectors.files.ahead import side_by_side
-from eddyline.connectors.files.blocks import RecordBlock
+from eddyline.connectors.files.blocks import FileReading, RecordBlock
 from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.parts import FilePart
 from eddyline.connectors.formats.conform import bad_row, bad_schema, conform, find_column
@@ -37,7 +37,7 @@ from eddyline.connectors.formats.parquet import PLAIN, first_line
 from eddyline.connectors.formats.python_values import column_of
 from eddyline.connectors.guarded.apart import in_child
 from eddyline.connectors.guarded.blocks_apart import blocks_apart
-from eddyline.connectors.guarded.parsing_marks import UNMARKED, FileMarks
+from eddyline.connectors.guarded.parsing_marks import FileMarks
 from eddyline.model.datatypes import TIMESTAMP
 from eddyline.model.schema import Column, Schema
 from eddyline.tuning import InputTuning
@@ -73,22 +73,18 @@ class Parser:
 
 
 def read_csv(
-    file: DataFile,
-    schema: Schema,
-    first: int = 0,
-    columns: frozenset[str] | None = None,
+    reading: FileReading,
     *,
     delimiter: str = ",",
     header: bool = True,
     multiline: bool = False,
     tuning: InputTuning = PLAIN,
-    marks: FileMarks = UNMARKED,
-    part: FilePart | None = None,
 ) -> Iterator[RecordBlock]:
-    """The records of a CSV file, or of a part of it, from record `first` on; the header is not counted as a record."""
+    """The records of a CSV file, or of a part of it; the header is not counted as a record."""
+    file, schema, part = reading.file, reading.schema, reading.part
     # A file that was begun in parts is finished in parts.
     multiline = multiline and part is None
-    make = partial(_csv_parser, schema=schema, columns=columns, delimiter=delimiter, multiline=multiline)
+    make = partial(_csv_parser, schema=schema, columns=reading.columns, delimiter=delimiter, multiline=multiline)
     empty = "it is empty, where a header line was expected"
 
     def named(text: str) -> Parser:
@@ -118,38 +114,28 @@ def read_csv(
             raise ValueError(empty)
 
     if part is not None and header:
-        return _blocks(file, schema, first, stretches_of_part(part), tuning.threaded_bytes, marks)
+        return _blocks(reading, stretches_of_part(part), tuning.threaded_bytes)
 
-    return _blocks(file, schema, first, stretches(), tuning.threaded_bytes, marks)
+    return _blocks(reading, stretches(), tuning.threaded_bytes)
 
 
-def read_json(
-    file: DataFile,
-    schema: Schema,
-    first: int = 0,
-    columns: frozenset[str] | None = None,
-    *,
-    document: bool = False,
-    tuning: InputTuning = PLAIN,
-    marks: FileMarks = UNMARKED,
-    part: FilePart | None = None,
-) -> Iterator[RecordBlock]:
+def read_json(reading: FileReading, *, document: bool = False, tuning: InputTuning = PLAIN) -> Iterator[RecordBlock]:
     """The records of a file, or of a part of it, with one JSON object per line; with `document`, also of arrays and
     objects over several lines."""
+    file, schema, first, marks = reading.file, reading.schema, reading.first, reading.marks
     if document and not _starts_with_a_line(file, tuning):
         reader = partial(_read_document, file, schema)
         return blocks_apart(reader, file, schema, first, 1 << 62, marks) if marks.suspects() else reader(first)
     parser = _json_parser(schema)
-    stretches = ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes, part=part))
-    return _blocks(file, schema, first, stretches, tuning.threaded_bytes, marks)
+    stretches = ((lines, parser) for lines in read_lines(file.path, tuning.text_bytes, part=reading.part))
+    return _blocks(reading, stretches, tuning.threaded_bytes)
 
 
-def _blocks(
-    file: DataFile, schema: Schema, first: int, stretches: Iterator[tuple[Lines, Parser]], large: int, marks: FileMarks
-) -> Iterator[RecordBlock]:
-    """Records from number `first` on, as blocks. If the remainder of the file cannot be read, it is one bad row.
-    Several cores parse stretches of at least `large` bytes."""
-    record = first
+def _blocks(reading: FileReading, stretches: Iterator[tuple[Lines, Parser]], large: int) -> Iterator[RecordBlock]:
+    """Records as blocks. If the remainder of the file cannot be read, it is one bad row. Several cores parse stretches
+    of at least `large` bytes."""
+    file, schema, marks = reading.file, reading.schema, reading.marks
+    record = reading.first
 
     def made(stretch: _Stretch) -> tuple[int, list[RecordBlock]]:
         at, lines, parser, suspect = stretch
@@ -164,7 +150,7 @@ def _blocks(
 
     try:
         for end, blocks in side_by_side(
-            _numbered(stretches, first, marks), made, lambda stretch: len(stretch.lines.data) >= large
+            _numbered(stretches, reading.first, marks), made, lambda stretch: len(stretch.lines.data) >= large
         ):
             yield from blocks
             record = end

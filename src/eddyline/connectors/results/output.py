@@ -86,7 +86,8 @@ class FileSink:
         #: The name of the sink in the outbox.
         self.key = folder
         self._encoder = encoder
-        self._files_of = FileTarget(folder, encoder.suffix)
+        #: Where files of this sink go, those of shards too, and their form.
+        self.target = FileTarget(os.path.abspath(folder), encoder.suffix)
         self._writer = writer or shared_writer()
         self._outbox: Outbox | None = None
         self._schema: pa.Schema | None = None
@@ -102,8 +103,8 @@ class FileSink:
         self._journaled = -1
         #: An epoch of which a part is in a file: the rest follows when the epoch ends. None: there is none.
         self._split: int | None = None
-        #: Files that have their hidden name still, each with its final name.
-        self._unnamed: list[tuple[str, str]] = []
+        #: Files that have their hidden name still.
+        self._unnamed: list[_Unnamed] = []
         #: Epoch and part of the file named last.
         self._epoch, self._part = -1, -1
         self._futures: deque[Future[None]] = deque()
@@ -164,11 +165,6 @@ class FileSink:
             self._outbox.waits(self)
         return held.bytes
 
-    @property
-    def target(self) -> FileTarget:
-        """Where shards put files of this sink, and their form."""
-        return FileTarget(os.path.abspath(self.folder), self._encoder.suffix)
-
     def spare(self, epoch: int, landed: Sequence[str]) -> None:
         """Before `truncate_after`: an epoch comes again whose files may have got their names already."""
         named = zip(landed, self._names(epoch, len(landed)), strict=True)
@@ -188,7 +184,9 @@ class FileSink:
                     detail=f"{hidden} is not there",
                     hint="the driver and all workers must see this folder under the same path",
                 )
-            self._unnamed += renames
+            if any(name == named_places(path) for _, name in renames):
+                make_folder(os.path.dirname(named_places(path)), private=False)
+            self._unnamed += [_Unnamed(*names, landed=True) for names in renames]
         self._epoch, self._part = epoch, len(landed) - 1
         self._newest = self._split = epoch
         if self._outbox is not None and self._unnamed:
@@ -196,7 +194,7 @@ class FileSink:
 
     def _names(self, epoch: int, files: int) -> list[str]:
         """The names of the first files of an epoch."""
-        return [self._files_of.named(epoch, part) for part in range(files)]
+        return [self.target.named(epoch, part) for part in range(files)]
 
     def flush(self, epoch: int) -> None:
         """Write all results as a file; for a sink that gathers, the outbox does this."""
@@ -211,9 +209,9 @@ class FileSink:
     def truncate_after(self, epoch: int) -> None:
         self._forget(self._tables)
         self.check_writes(wait=True)
-        for hidden, _ in self._unnamed:
-            if hidden.endswith(_HIDDEN):
-                os.remove(hidden)
+        for file in self._unnamed:
+            if not file.landed:
+                os.remove(file.hidden)
         self._unnamed, self._split = [], None
         for number, _, path in self._files():
             if number > epoch and path not in self._spared:
@@ -228,7 +226,7 @@ class FileSink:
             return
         self._write_all()
         if not self._files():
-            path = self._files_of.named(0, 0)
+            path = self.target.named(0, 0)
             _write_whole(self._encoder, self._schema.empty_table(), path)
         self._schema = None
         remove_landings(self.folder)
@@ -256,9 +254,8 @@ class FileSink:
         return self._new_bytes
 
     def new_pieces(self) -> list[Piece]:
-        folder = os.path.abspath(self.folder)
         new = [held for held in self._tables if held.epoch > self._journaled]
-        return [Piece(self.key, folder, self._encoder.suffix, held.epoch, held.table) for held in new]
+        return [Piece(self.key, self.target.folder, self.target.suffix, held.epoch, held.table) for held in new]
 
     def journaled(self) -> None:
         """The journal has all rows of this sink."""
@@ -296,10 +293,10 @@ class FileSink:
         epoch = closing[-1].epoch
         self._part = self._part + 1 if epoch == self._epoch else 0
         self._epoch = epoch
-        path = self._files_of.named(epoch, self._part)
+        path = self.target.named(epoch, self._part)
         schema, encoder = self._schema, self._encoder
         hidden = _hidden(path)
-        self._unnamed.append((hidden, path))
+        self._unnamed.append(_Unnamed(hidden, path))
 
         def work() -> None:
             # A sink FOR ALL may have got further columns since these tables came.
@@ -317,18 +314,17 @@ class FileSink:
         if not unnamed:
             return
         self._placeholder = None
-        paths, writing = [path for _, path in unnamed], list(self._futures)
+        paths, writing = [file.path for file in unnamed], list(self._futures)
 
         def work() -> None:
             for written in writing:
                 written.result()  # a file that could not be written whole gets no name
             # The first file of an epoch comes last: who finds it finds them all.
-            for hidden, path in reversed(unnamed):
-                make_folder(os.path.dirname(path), private=False)
-                os.replace(hidden, path)
-            if not all(hidden.endswith(_HIDDEN) for hidden, _ in unnamed):
+            for file in reversed(unnamed):
+                os.replace(file.hidden, file.path)
+            if any(file.landed for file in unnamed):
                 # The landing, which is synced, goes with the next batch.
-                sync_folder(self.folder)
+                sync_folder(self.target.folder)
             if placeholder is not None and placeholder not in paths and os.path.exists(placeholder):
                 os.remove(placeholder)
 
@@ -360,7 +356,16 @@ class FileSink:
             raise self._failed
 
     def _files(self) -> list[tuple[int, int, str]]:
-        return result_files(self.folder, self._encoder.suffix)
+        return result_files(self.target.folder, self.target.suffix)
+
+
+class _Unnamed(NamedTuple):
+    """A file that has its hidden name still."""
+
+    hidden: str
+    path: str
+    #: A shard has written it, or its places.
+    landed: bool = False
 
 
 class _Held(NamedTuple):

@@ -23,8 +23,9 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from eddyline.connectors.files.files import read_chunks
+from eddyline.connectors.files.chunks import read_chunks
 from eddyline.connectors.files.listing import DataFile
+from eddyline.connectors.files.parts import by_groups
 from eddyline.connectors.future_rows import limit_at, within
 from eddyline.connectors.guarded.parsing_marks import shared_marks
 from eddyline.operators.sharing.skipping import SKIPPED, Stretch
@@ -63,6 +64,8 @@ class Phases:
         stream = layout.streams[layout.numbers[piece.stream]]
         file, limit = DataFile(piece.name, piece.path), limit_at(stream, batch.at)
         part = piece.part
+        if part is not None and not by_groups(stream.options):
+            part.least = piece.begin + piece.size if piece.end is None else piece.end
         # Records of a part are numbered from its first one.
         marked = piece.path if part is None else f"{piece.path}:{part.begin}"
         marks = shared_marks(parsing_folder(layout.checkpoint)).of(marked)

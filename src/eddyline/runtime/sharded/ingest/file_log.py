@@ -118,7 +118,7 @@ class FileLog:
 
     def _ready(self) -> int:
         # Not at the top: the process that plans batches loads no readers until it needs one.
-        from eddyline.connectors.files.files import is_unfinished
+        from eddyline.connectors.files.readers import is_unfinished
         from eddyline.connectors.guarded.parsing_marks import shared_marks
 
         marks = shared_marks(self._parsing)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eddyline.connectors.formats.conform import with_line_numbers
 from eddyline.model.records.records import BEFORE_ALL, Records
@@ -92,8 +93,8 @@ def assemble(
 
 
 def _numbered(files: list[FilePiece], packets: list[Packet], begun: int) -> tuple[list[Packet], int]:
-    """Packets whose bad rows have the numbers of their lines in the file, and how many lines have been read of the file
-    in which the last piece ends.
+    """Packets whose bad rows have the numbers of their lines in the file, each reason once per file, and how many lines
+    have been read of the file in which the last piece ends.
 
     Args:
         files: The pieces of the stream, in order.
@@ -110,13 +111,22 @@ def _numbered(files: list[FilePiece], packets: list[Packet], begun: int) -> tupl
         before[file.number] = begun
         begun = 0 if file.end is None else begun + read.get(file.number, 0)
     names = {file.number: file.name for file in files}
+    said: dict[str, list[pa.Array]] = {}
 
     def numbered(packet: Packet) -> Packet:
         piece = packet.place // PACKETS_PER_PIECE
-        if packet.bad is None or not before.get(piece):
+        if packet.bad is None:
             return packet
-        bad = with_line_numbers(from_blob(packet.bad), names[piece], before[piece])
-        return packet._replace(bad=to_blob(bad))
+        bad = from_blob(packet.bad)
+        if before.get(piece):
+            bad = with_line_numbers(bad, names[piece], before[piece])
+        # What is wrong with the file is said by each part; what is wrong with a row has its number.
+        known = said.setdefault(names[piece], [])
+        reasons = bad.column("_reason").combine_chunks()
+        if known:
+            bad = bad.filter(pc.invert(pc.is_in(reasons, pa.concat_arrays(known))))
+        known.append(reasons)
+        return packet._replace(bad=to_blob(bad) if bad.num_rows else None)
 
     return [numbered(packet) for packet in packets], begun
 
