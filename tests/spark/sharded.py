@@ -21,14 +21,15 @@ from eddyline.operators.expressions.own_functions import register
 from eddyline.plan.shards.shares import route_all
 from eddyline.runtime.sharded.batch import BatchDocument
 from eddyline.runtime.sharded.conducting import Batches
+from eddyline.runtime.sharded.ingest.needed import latest_bounds
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
 from eddyline.runtime.sharded.job.ledger import tables_folder
 from eddyline.runtime.sharded.job.static_table import keep
 from eddyline.runtime.sharded.output.merging import merged_in_pieces
-from eddyline.runtime.sharded.output.parcels import opened
-from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.output.parcels import Parcel, opened
+from eddyline.runtime.sharded.phases import Phases, left_out_of
 from eddyline.runtime.sharded.shard.engines import forget
 from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.runtime.sharded.storage.heads import Head
@@ -80,16 +81,20 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
     batches, model = Batches(directory, layout.shards), model_pipeline(layout)
     results: dict[str, list[pa.Table]] = {q.name: [] for q in layout.queries}
     dead: dict[str, list[pa.Table]] = {s.name: [] for s in layout.streams}
-    place = 0
+    place, said = 0, frozenset[str]()
     for number, (epoch, idle) in enumerate(zip([*case.epochs(), None], [*case.idle(), frozenset()], strict=True)):
-        control: list[dict[str, Any]] = [{"closing": True} if epoch is None else {"idle": sorted(idle)}]
+        # In batches without control records tasks leave out rows that no query can use.
+        control: list[dict[str, Any]] = [{"closing": True}] if epoch is None else []
+        if epoch is not None and (idle != said or random.random() < 0.3):
+            control.append({"idle": sorted(idle)})
+            said = idle
         for kept in layout.tables:
             if kept.table.refresh is not None:
                 rows = case.arrow_rows(kept.table.name, case.source(kept.table.name).rows_at(number))
                 parquet.write_table(rows, f"{directory}/{kept.table.name}.parquet")
                 again = keep(tables_folder(directory), kept.table, read_table(kept.table))
                 control.append({"refresh": {"table": kept.table.name, "digest": again.digest}})
-        packets: list[Packet] = []
+        packable: list[tuple[str, pa.Table, pa.Table | None, int, int]] = []
         for name, rows in (epoch or {}).items():
             source = MemorySource(layout.streams[layout.numbers[name]])
             source.push(case.arrow_rows(name, rows))
@@ -100,16 +105,24 @@ def _run(case: Case, shards: int, random: Random, directory: str) -> Outcome:
             cut = random.randrange(chunk.rows.num_rows + 1)
             pieces = [(chunk.rows.slice(0, cut), chunk.bad, 0), (chunk.rows.slice(cut), None, cut)]
             for part, bad, first in pieces:
-                packets += packer.pack(name, part, bad, place, False, first)
+                packable.append((name, part, bad, place, first))
                 place += 1
-        random.shuffle(packets)
 
         def planned(head: Head | None) -> tuple[BatchDocument, None]:
-            before = {} if head is None else head.before
-            return BatchDocument(number, packed.digest, control=tuple(control), before=before), None  # noqa: B023
+            before, bounds = ({}, {}) if head is None else (head.before, latest_bounds(head.notes.values()))
+            batch = BatchDocument(number, packed.digest, control=tuple(control), before=before, late_below=bounds)  # noqa: B023
+            return batch, None
+
+        def run(batch: BatchDocument) -> list[Parcel]:
+            packets: list[Packet] = []
+            for name, part, bad, at, first in packable:  # noqa: B023
+                _, wanted = left_out_of(packed, layout.streams[layout.numbers[name]], batch)
+                packets += packer.pack(name, part, bad, at, False, first, wanted=wanted)
+            random.shuffle(packets)
+            return conducting.run(batch, packets)
 
         tables: dict[str, list[pa.Table]] = {}
-        for parcel in batches.parcels(number, str(number), planned, lambda batch: conducting.run(batch, packets)):  # noqa: B023
+        for parcel in batches.parcels(number, str(number), planned, run):
             if parcel.kind == "result":
                 tables.setdefault(parcel.name, []).append(opened(parcel.path, parcel.blob))
             elif parcel.kind == "dead":

@@ -28,6 +28,7 @@ from eddyline.runtime.control.control_record import add_record, drop_record
 from eddyline.runtime.sharded.batch import BatchDocument
 from eddyline.runtime.sharded.conducting import Batches
 from eddyline.runtime.sharded.ingest.control import next_control, read_control, write_control
+from eddyline.runtime.sharded.ingest.needed import latest_bounds
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.job import roster
 from eddyline.runtime.sharded.job.checkpoint_progress import write_pending
@@ -37,7 +38,7 @@ from eddyline.runtime.sharded.job.reconciling import reconciled
 from eddyline.runtime.sharded.job.saying import say
 from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
 from eddyline.runtime.sharded.output.parcels import Parcel
-from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.phases import Phases, left_out_of
 from eddyline.runtime.sharded.shard.engines import forget
 from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.settings import Settings
@@ -229,18 +230,19 @@ class Simulated:
         def planned(head: Head | None) -> tuple[BatchDocument, None]:
             control = [json.loads(read_control(self.checkpoint, number)) for number in range(first, last)]
             control += [{"closing": True}] if closing else []
-            before = {} if head is None else head.before
-            return BatchDocument(
-                self.batch, self.driver.roster.packed.digest, control=tuple(control), before=before
-            ), None
+            before, bounds = ({}, {}) if head is None else (head.before, latest_bounds(head.notes.values()))
+            digest = self.driver.roster.packed.digest
+            return BatchDocument(self.batch, digest, control=tuple(control), before=before, late_below=bounds), None
 
         def run(batch: BatchDocument) -> list[Parcel]:
             layout = self.driver.layout
             packer, packets = Packer(layout), []
             for name, chunk, cut, place in packable:
                 if chunk is not None:
+                    stream = layout.streams[layout.numbers[name]]
+                    _, wanted = left_out_of(self.driver.roster.packed, stream, batch)
                     for part, bad, at in ((chunk.rows.slice(0, cut), chunk.bad, 0), (chunk.rows.slice(cut), None, cut)):
-                        packets += packer.pack(name, part, bad, place + (at > 0), False, at)
+                        packets += packer.pack(name, part, bad, place + (at > 0), False, at, wanted=wanted)
             self.random.shuffle(packets)
             phases = Phases(self.driver.roster.first, most_engines=layout.width)
             forgets = lambda: self.random.random() < self.forgetful

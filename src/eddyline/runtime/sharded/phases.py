@@ -28,12 +28,14 @@ from eddyline.connectors.files.listing import DataFile
 from eddyline.connectors.files.parts import by_groups
 from eddyline.connectors.future_rows import limit_at, within
 from eddyline.connectors.guarded.parsing_marks import shared_marks
+from eddyline.model.schema import Stream
 from eddyline.operators.sharing.skipping import SKIPPED, Stretch
 from eddyline.runtime.figures.memory import resident_bytes
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.needed import NeededColumns
 from eddyline.runtime.sharded.ingest.packer import Packer
 from eddyline.runtime.sharded.ingest.packet import PACKETS_PER_PIECE, PIECE_ROWS, Packet
+from eddyline.runtime.sharded.ingest.wanted import Wanted, WantedRows
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout, parsing_folder
 from eddyline.runtime.sharded.output.parcels import Parcel, Shelf, note, parcels
 from eddyline.runtime.sharded.shard.assembly import assemble
@@ -77,14 +79,16 @@ class Phases:
 
         def packed(closed: bool) -> list[Packet]:
             rows = pa.concat_tables(waiting) if waiting else stream.schema.arrow.empty_table()
-            made = packer.pack(stream.name, rows, pa.concat_tables(bad) if bad else None, place, closed, first_row)
+            letters = pa.concat_tables(bad) if bad else None
+            made = packer.pack(stream.name, rows, letters, place, closed, first_row, wanted=wanted)
             if not skipped:
                 return made
             newest, count = max(one.greatest for one in skipped), sum(one.rows for one in skipped)
             return [packet._replace(newest=newest, rows=count) for packet in made]
 
-        needed = needed_of(self.packed.named(batch.layout))
-        columns, skipping = needed.of(stream, batch), needed.skipping(stream, batch)
+        packing = self.packed.named(batch.layout)
+        columns, wanted = left_out_of(packing, stream, batch)
+        skipping = _needed_of(packing)[0].skipping(stream, batch)
         asked = None if skipping is None else lambda: skipping
         found = read_chunks(stream, file, marks, part, columns, batch.late_below.get(stream.name), asked)
         for chunk in (within(chunk, stream, limit) for chunk in found):
@@ -162,10 +166,18 @@ class Phases:
             yield from packer_of(self.packed.named(batch.layout)).hand_on(stream, maker, shard, rows)
 
 
+def left_out_of(
+    packed: PackedLayout, stream: Stream, batch: BatchDocument
+) -> tuple[frozenset[str] | None, Wanted | None]:
+    """The columns of a stream that the queries of a layout need in a batch, and which rows; None: all."""
+    columns, rows = _needed_of(packed)
+    return columns.of(stream, batch), rows.of(stream, batch)
+
+
 @lru_cache(maxsize=2)
-def needed_of(packed: PackedLayout) -> NeededColumns:
-    """The columns that the queries of a layout need."""
-    return NeededColumns(packed.open())
+def _needed_of(packed: PackedLayout) -> tuple[NeededColumns, WantedRows]:
+    columns = NeededColumns(packed.open())
+    return columns, WantedRows(packed.open(), columns)
 
 
 @lru_cache(maxsize=2)

@@ -18,11 +18,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from eddyline.connectors.files.parts import by_groups
 from eddyline.connectors.formats.conform import wanted_columns
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
 from eddyline.operators.sharing.skipping import Skipping
+from eddyline.operators.stream.intake import event_times
 from eddyline.plan.skippable import skipping_of
 from eddyline.runtime.engine.records.kinds import Splitting, is_concerned
 from eddyline.runtime.sharded.batch import BatchDocument
@@ -40,7 +43,7 @@ class NeededColumns:
 
     def of(self, stream: Stream, batch: BatchDocument) -> frozenset[str] | None:
         """The columns that are read of a stream in a batch, for rows that are not late."""
-        if not _is_known(stream, batch):
+        if not knows_late_rows(stream, batch):
             return None
         if stream.name not in self._found:
             self._found[stream.name] = self._needed(stream)
@@ -48,7 +51,7 @@ class NeededColumns:
 
     def skipping(self, stream: Stream, batch: BatchDocument) -> Skipping | None:
         """What need not be read of a stream in a batch, with counts of its own; None: all is read."""
-        if not by_groups(stream.options) or not _is_known(stream, batch):
+        if not by_groups(stream.options) or not knows_late_rows(stream, batch):
             return None
         if stream.name not in self._skipping:
             promises = self._has_promises(stream)
@@ -63,14 +66,18 @@ class NeededColumns:
         self._splitting.prepare(stream)
         return stream.name not in self._splitting.plain or is_concerned(stream)
 
+    def is_plain(self, stream: Stream) -> bool:
+        """Whether queries alone decide what is needed of the stream's rows that are not late: none is a record, or may
+        break a promise or be too far ahead."""
+        return (
+            not self._has_promises(stream)
+            and not stream.constraints
+            and stream.most_ahead is None
+            and all(isinstance(part, BoundQuery) and part.pattern is None for part in self._parts)
+        )
+
     def _needed(self, stream: Stream) -> frozenset[str] | None:
-        parts = self._parts
-        if (
-            self._has_promises(stream)
-            or stream.constraints
-            or stream.most_ahead is not None
-            or any(not isinstance(part, BoundQuery) or part.pattern is not None for part in parts)
-        ):
+        if not self.is_plain(stream):
             return None
         if not self._text:
             queries = [to_document(query)["nodes"] for query in self._layout.queries]
@@ -79,8 +86,24 @@ class NeededColumns:
         return wanted_columns(stream, named)
 
 
-def _is_known(stream: Stream, batch: BatchDocument) -> bool:
-    """Whether it is known which rows of a stream are late in a batch."""
+def without_unneeded(
+    rows: pa.Table, stream: Stream, columns: frozenset[str] | None, late_below: int | None
+) -> pa.Table:
+    """Rows of a piece without the columns that no query needs, unless one of them may be late.
+
+    Args:
+        rows: With all columns.
+        stream: Theirs.
+        columns: Those needed; None: all.
+        late_below: As the document of the batch has it.
+    """
+    if columns is None or (late_below is not None and len(rows) and event_times(rows, stream.time).min() < late_below):
+        return rows
+    return rows.select([name for name in rows.column_names if name in columns])
+
+
+def knows_late_rows(stream: Stream, batch: BatchDocument) -> bool:
+    """Whether it is known before a batch from which event time on no row is late."""
     return not batch.control and (not batch.before or stream.name in batch.late_below)
 
 

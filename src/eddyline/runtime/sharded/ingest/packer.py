@@ -32,8 +32,9 @@ from eddyline.runtime.sharded.ingest.packet import (
     to_blob,
 )
 from eddyline.runtime.sharded.ingest.record_routes import records_of_shards
+from eddyline.runtime.sharded.ingest.wanted import Wanted
 from eddyline.runtime.sharded.job.layout import JobLayout
-from eddyline.state.columns import validity
+from eddyline.state.columns import Ints, validity
 
 
 class Packer:
@@ -69,6 +70,7 @@ class Packer:
         closed: bool,
         first_row: int = 0,
         said: Sequence[Records] = (),
+        wanted: Wanted | None = None,
     ) -> list[Packet]:
         """The packets of one piece.
 
@@ -80,6 +82,7 @@ class Packer:
             closed: Nothing comes after this piece.
             first_row: The number of the first row in its file or partition.
             said: Records between these rows, which have no column for them.
+            wanted: Which rows are placed; None: all of them.
         """
         stream = self.layout.streams[self.layout.numbers[name]]
         shards = self.layout.shards
@@ -95,7 +98,10 @@ class Packer:
             # tell: a row may have the instant of the record before it.
             ordered = not records and bool((times[1:] > times[:-1]).all())
             numbered = name in self.layout.counted or (shards > 1 and not ordered)
-            blobs = self._blobs(name, rows, first_row, numbered)
+            # A row may break a heartbeat that came with it.
+            chosen = None if wanted is None or records else wanted(rows, times)
+            if chosen is None or len(chosen):
+                blobs = self._blobs(name, rows, first_row, numbered, chosen)
         census = times.tobytes() if name in self.layout.counted and rows.num_rows else None
         newest = int(times.max()) if len(times) else None
         # Unreadable rows have no key: the first shard reports them all.
@@ -123,15 +129,20 @@ class Packer:
                     blob = to_blob(part.slice(start, stop - start))
                     yield Packet(target, number, place, None, stop - start, False, blob)
 
-    def _blobs(self, name: str, rows: pa.Table, first_row: int, numbered: bool) -> list[bytes | None]:
-        """Per shard its rows as a blob; None where it gets none."""
+    def _blobs(
+        self, name: str, rows: pa.Table, first_row: int, numbered: bool, chosen: Ints | None
+    ) -> list[bytes | None]:
+        """Per shard its rows as a blob; None where it gets none. `chosen` are the places of those that are placed."""
+        if chosen is not None:
+            rows = rows.take(pa.array(chosen))
         rows = rows.combine_chunks()
         taken, starts, bits = self._placed(self._routes[name], rows, first_row, name in self.layout.whole)
         part = rows.take(pa.array(taken)) if len(starts) > 2 else rows
         if bits is not None:
             part = part.append_column(ROUTES_COLUMN, pa.array(bits))
         if numbered:
-            part = part.append_column(NUMBER_COLUMN, pa.array(taken.astype(np.int32)))
+            numbers = taken if chosen is None else chosen[taken]
+            part = part.append_column(NUMBER_COLUMN, pa.array(numbers.astype(np.int32)))
         return [
             to_blob(part.slice(start, stop - start)) if stop > start else None
             for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)

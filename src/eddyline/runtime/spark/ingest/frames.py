@@ -10,6 +10,7 @@ Limits   The order of rows of equal time is (partition, place in the partition):
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -23,16 +24,18 @@ from eddyline.connectors.future_rows import limit_at, within
 from eddyline.errors import BindingProblem
 from eddyline.model.datatypes import from_arrow
 from eddyline.model.schema import Column, Schema
+from eddyline.runtime.sharded.batch import BatchDocument
+from eddyline.runtime.sharded.ingest.needed import without_unneeded
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.job.layout import PackedLayout
-from eddyline.runtime.sharded.phases import packer_of
+from eddyline.runtime.sharded.phases import left_out_of, packer_of
 from eddyline.runtime.spark.ingest.sources import PACKETS
 from eddyline.runtime.spark.job.failure import reported
 
 #: The column with the wall clock when the batch was planned; no stream declares it.
 _PLANNED = "_planned"
-#: The local property of Spark's that names the layout of the batch at hand.
-LAYOUT = "eddyline.layout"
+#: The local property of Spark's with what tasks must know of the batch at hand.
+BATCH = "eddyline.batch"
 _SCHEMA = pa.schema(
     zip(
         Packet._fields,
@@ -60,6 +63,18 @@ def frame_schema(name: str, frame: DataFrame) -> Schema:
     return Schema(tuple(columns))
 
 
+def said_of(batch: BatchDocument) -> str:
+    """What tasks that pack rows of DataFrames must know of a batch."""
+    known = (bool(batch.control), bool(batch.before), batch.late_below)
+    return json.dumps([batch.layout, *known])
+
+
+def _heard(said: str | None, packed: PackedLayout) -> BatchDocument:
+    """The same as a document; where nothing was said, nothing is known of the batch."""
+    layout, control, before, late_below = json.loads(said) if said else (packed.digest, True, True, {})
+    return BatchDocument(0, layout, control=({},) * control, late_below=late_below, before={0: ""} if before else {})
+
+
 def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame:
     """The packets of a streaming DataFrame."""
     if not frame.isStreaming:
@@ -74,25 +89,28 @@ def packed_frame(frame: DataFrame, name: str, packed: PackedLayout) -> DataFrame
         with reported("the layout of the job"):
             context = TaskContext.get()
             assert context is not None
-            now = packed.named(context.getLocalProperty(LAYOUT) or packed.digest)
+            batch = _heard(context.getLocalProperty(BATCH), packed)
+            now = packed.named(batch.layout)
             layout, packer = now.open(), packer_of(now)
         stream = layout.streams[layout.numbers[name]]
+        columns, wanted = left_out_of(now, stream, batch)
+        bound = batch.late_below.get(name)
         partition = context.partitionId()
         row = 0
-        for number, batch in enumerate(batches):
+        for number, found in enumerate(batches):
             with reported(f"stream {name}, partition {partition}"):
-                rows = with_valid_text(pa.Table.from_batches([batch]))
+                rows = with_valid_text(pa.Table.from_batches([found]))
                 limit = (
                     limit_at(stream, rows.column(_PLANNED)[0].cast(pa.int64()).as_py())
-                    if timed and batch.num_rows
+                    if timed and found.num_rows
                     else None
                 )
                 chunk = within(conform(rows, stream, f"partition {partition}", row), stream, limit)
                 place = partition * _PIECES_PER_PARTITION + number
-                packets = packer.pack(name, chunk.rows, chunk.bad, place, False, row)
-                columns = zip(*packets, strict=True)
-                yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
-            row += batch.num_rows
+                needed = without_unneeded(chunk.rows, stream, columns, bound)
+                fields = zip(*packer.pack(name, needed, chunk.bad, place, False, row, wanted=wanted), strict=True)
+                yield pa.record_batch([pa.array(v, f.type) for v, f in zip(fields, _SCHEMA, strict=True)], _SCHEMA)
+            row += found.num_rows
 
     if timed:
         # Spark keeps this instant with the offsets of the batch: a batch that runs again has the same.

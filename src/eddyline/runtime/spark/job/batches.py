@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from eddyline.runtime.sharded.batch import BatchDocument
 from eddyline.runtime.sharded.conducting import Batches
 from eddyline.runtime.sharded.ingest.inputs import Inputs
 from eddyline.runtime.sharded.job.layout import JobLayout, PackedLayout
@@ -23,7 +25,7 @@ from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine
 from eddyline.runtime.spark.conductor import SparkConductor
-from eddyline.runtime.spark.ingest.frames import LAYOUT
+from eddyline.runtime.spark.ingest.frames import BATCH, said_of
 from eddyline.state.sealed import damaged
 
 _HELD = "what a batch reads"
@@ -56,14 +58,15 @@ class SparkBatches:
     def conduct(self, frame: DataFrame, number: int) -> list[Parcel]:
         packed = self._first if self._roster is None else self._roster.packed
         source, end = offsets_of(self._checkpoint, number)
-        # For tasks that pack rows of DataFrames.
-        self._spark.sparkContext.setLocalProperty(LAYOUT, packed.digest)
         return self._batches.parcels(
-            number,
-            source,
-            lambda head: (self._inputs.batch(number, packed, end, head), end),
-            lambda batch: self._conductor.run(batch, frame if self._has_frames else None),
+            number, source, lambda head: (self._inputs.batch(number, packed, end, head), end), partial(self._run, frame)
         )
+
+    def _run(self, frame: DataFrame, batch: BatchDocument) -> list[Parcel]:
+        if not self._has_frames:
+            return self._conductor.run(batch)
+        self._spark.sparkContext.setLocalProperty(BATCH, said_of(batch))
+        return self._conductor.run(batch, frame)
 
 
 def offsets_of(checkpoint: str, number: int) -> tuple[str, dict[str, Any]]:
