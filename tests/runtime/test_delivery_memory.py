@@ -9,6 +9,8 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +19,17 @@ import pyarrow.parquet as parquet
 import pytest
 
 from eddyline.language import bind_script
+from eddyline.model.expressions.expression import Expression
+from eddyline.operators.aggregate.aggregation import merged_parts
+from eddyline.operators.aggregate.parts import in_slices
 from eddyline.runtime.engine.newest import PLACE
+from eddyline.runtime.engine.unit import Merging
 from eddyline.runtime.sharded.output.delivery import BatchDelivery, Delivered
 from eddyline.runtime.sharded.output.landed import Landed
 from eddyline.runtime.sharded.output.parcels import Parcel, Staged, note
+from eddyline.runtime.sharded.shard.pipeline import model_pipeline
 from eddyline.settings import Settings
+from tests.spark.material import layout as layout_of
 
 SHARDS, PIECE = 4, 100_000
 ROOT = Path(__file__).parents[2]
@@ -30,6 +38,7 @@ CREATE STREAM s (k BIGINT, v BIGINT, w BIGINT, ts TIMESTAMP) WITH (time = 'ts', 
 CREATE QUERY plain AS SELECT k, v, w FROM s;
 CREATE QUERY changes AS SELECT k, MAX(v) AS v, MIN(w) AS w FROM s GROUP BY k;
 CREATE QUERY closed AS SELECT window_end, k, MAX(v) AS v, MIN(w) AS w FROM s GROUP BY TUMBLE(ts, '1 day'), k EMIT ON CLOSE;
+CREATE QUERY parts AS SELECT window_end, k, COUNT(*) AS n FROM s GROUP BY TUMBLE(ts, '1 day'), k EMIT ON CLOSE;
 """
 
 
@@ -48,6 +57,21 @@ def piece(query: str, shard: int, first: int, rows: int) -> pa.Table:
     return pa.table(columns)
 
 
+def parts(staging: str, shard: int, groups: int, group_by: tuple[Expression, ...]) -> Parcel:
+    """Of groups that all close together every second one, as a shard keeps parts of them: two shards have each."""
+    mine = np.arange(shard % 2, groups, 2)
+    due = np.full(len(mine), 86_400_000_000)
+    columns = {
+        f"key-{at}": pa.array(mine) if e.type.name == "BIGINT" else pa.array(due).cast(pa.timestamp("us"))
+        for at, e in enumerate(group_by)
+    }
+    columns |= {"total": pa.array(np.full(len(mine), 1 + shard)), "_ts": pa.array(due - 1).cast(pa.timestamp("us"))}
+    made = Staged(staging, 0, shard)
+    made.write(in_slices(pa.table(columns), group_by, due))
+    made.close()
+    return Parcel("result", "parts", shard, made.rows, made.paths[0], None)
+
+
 def delivered(folder: str, query: str, rows: int, by_shard: bool) -> dict[str, int]:
     """Deliver a batch of so many rows of a query; the number of rows, and the peak of this process meanwhile in
     bytes."""
@@ -60,12 +84,23 @@ def delivered(folder: str, query: str, rows: int, by_shard: bool) -> dict[str, i
         streams, staging, os.path.join(folder, "out"), seen.append, settings=Settings(), by_shard=by_shard
     )
     bound = next(one for one in job.queries if one.name == query)
-    schema = piece(query, 0, 0, 1).drop_columns([PLACE] if query != "closed" else []).schema
+    if query == "parts":
+        layout = layout_of(job.streams, [bound], SHARDS, Path(folder, "checkpoint"))
+        registered = model_pipeline(layout).queries[query]
+        # As for a join on other columns than those of GROUP BY, which no shard could keep whole.
+        config, schema = registered.aggregation.config, registered.schema
+        delivery.merging[query] = Merging(partial(merged_parts, config), in_slices=True)
+    else:
+        schema = piece(query, 0, 0, 1).drop_columns([PLACE] if query != "closed" else []).schema
     delivery.open_query(bound, schema, (), lambda name, schema: ())
     targets = delivery.files([bound]).get(query)
-    assert (targets is not None) == (by_shard and query != "changes")
+    assert (targets is not None) == (by_shard and query not in ("changes", "parts"))
     parcels = []
-    for shard in range(SHARDS):
+    if query == "parts":
+        with get_context("fork").Pool(1) as other:
+            parcels = [other.apply(parts, (staging, shard, rows, config.group_by)) for shard in range(SHARDS)]
+        parcels += [note(shard, {}) for shard in range(SHARDS)]
+    for shard in range(SHARDS) if query != "parts" else ():
         made = Landed(targets, 0, str(shard)) if targets else Staged(staging, 0, shard)
         for first in range(0, rows // SHARDS, PIECE):
             made.write(piece(query, shard, first, min(PIECE, rows // SHARDS - first)))
@@ -102,6 +137,14 @@ def test_the_driver_stays_below_400_mb(tmp_path: Path, query: str, rows: int, by
     files = sorted((tmp_path / "out" / query).glob("*.parquet"))
     assert said["rows"] == rows == sum(parquet.read_metadata(path).num_rows for path in files)
     assert said["peak"] < 400e6
+
+
+def test_groups_kept_in_parts_are_whole(tmp_path: Path) -> None:
+    said = delivered(str(tmp_path), "parts", 70_000, True)
+    found = parquet.read_table(tmp_path / "out" / "parts").sort_by("k")
+    assert said["rows"] == 70_000 and found.column("k").to_pylist() == [*range(70_000)]
+    # The even ones are in the shards 0 and 2, the odd ones in 1 and 3.
+    assert found.column("n").to_pylist() == [4, 6] * 35_000
 
 
 @pytest.mark.parametrize("by_shard", [True, False])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from random import Random
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from eddyline.model.datatypes import BIGINT, STRING
+from eddyline.model.expressions.expression import ColumnRef
+from eddyline.operators.aggregate.parts import in_slices
 from eddyline.runtime.engine.newest import PLACE, merged
-from eddyline.runtime.sharded.output.merging import merged_in_pieces
+from eddyline.runtime.sharded.output.merging import merged_in_pieces, parts_in_pieces
 from tests.seeds import cases, first_seed
 
 AFTER = 1 << 62
@@ -77,3 +82,47 @@ def test_what_is_at_hand_is_bounded(instants: int) -> None:
         given += len(table)
     assert given == rows * shards
     assert most <= shards * 3 * piece
+
+
+GROUP_BY = (ColumnRef("a", "minute", BIGINT), ColumnRef("a", "name", STRING))
+
+
+def parts_of(random: Random, groups: int, instants: int) -> list[pa.Table]:
+    """Parts of groups as three shards keep them, each in the order in which it has met the groups."""
+    found = []
+    for _ in range(3):
+        mine = [group for group in range(groups) if random.random() < 0.6]
+        mine.sort(key=lambda group: (group % instants, random.random()))
+        due = np.array([group % instants for group in mine], np.int64)
+        keys = {
+            "key-0": pa.array(due),
+            "key-1": pa.array([None if group % 97 == 0 else f"name {group}" for group in mine], pa.string()),
+        }
+        held = {**keys, "total": pa.array([1 + group for group in mine], pa.int64())}
+        table = pa.table({**held, "_ts": pa.array(due).cast(pa.timestamp("us"))})
+        found.append(in_slices(table, GROUP_BY, due))
+    return found
+
+
+def test_parts_of_a_group_come_together_and_few_groups_at_a_time() -> None:
+    most = 0
+    for seed in range(first_seed(), first_seed() + cases(60)):
+        random = Random(seed)
+        instants = random.choice((1, 3, 500))
+        shards = parts_of(random, random.choice((0, 5, 2000)), instants)
+        pieces = [*parts_in_pieces([in_pieces(table, random) for table in shards])]
+        seen: set[tuple[object, ...]] = set()
+        for piece in pieces:
+            here = {tuple(row.values())[:2] for table in piece for row in table.to_pylist()}
+            assert not here & seen, seed
+            seen |= here
+        times = [pa.concat_tables(piece).column("_ts").cast(pa.int64()).to_pylist() for piece in pieces]
+        assert all(max(earlier) <= min(later) for earlier, later in pairwise(times)), seed
+        given, wanted = [
+            Counter(tuple(row.values()) for table in of for row in table.to_pylist()) for of in (chain(*pieces), shards)
+        ]
+        assert given == wanted, seed
+        if sum(map(len, shards)) > 3000:
+            most = max(most, *(sum(map(len, piece)) for piece in pieces))
+    # Forty rows of each run are at hand, and what else a slice has.
+    assert 0 < most < 400

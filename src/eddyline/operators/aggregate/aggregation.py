@@ -34,6 +34,7 @@ from eddyline.operators.aggregate.changelog import Emitted, change_table
 from eddyline.operators.aggregate.config import AGGREGATE, KEY, AggregateConfig
 from eddyline.operators.aggregate.contributions import Batch, Contributions
 from eddyline.operators.aggregate.expiry import Limit
+from eddyline.operators.aggregate.parts import in_slices
 from eddyline.operators.aggregate.windows import Sessions
 from eddyline.operators.expressions.evaluate import Issues, compile_expression, compile_predicate
 from eddyline.operators.expressions.functions_arranged import payloads
@@ -179,7 +180,7 @@ class Aggregation:
     def close(self, frontier: int, stop: int | None, issues: Issues, *, parts: bool = False) -> pa.Table | None:
         """The results of groups whose bucket lies below the frontier; `stop` is the last `_ts` that is emitted.
 
-        With `parts` the state of the groups instead, before HAVING and outputs: for `merged_parts`.
+        With `parts` the state of the groups instead, before HAVING and outputs: for `merged_parts`, in slices.
         """
         assert self.buckets is not None
         return self.close_groups(*self.buckets.closed(frontier), stop, issues, parts=parts)
@@ -201,7 +202,8 @@ class Aggregation:
         wanted = np.ones(len(codes), np.bool_) if stop is None else due <= stop + 1
         if parts:
             stamps = pa.array(due[wanted] - 1, TIMESTAMP.arrow)
-            table = self.held_by(codes[wanted]).append_column("_ts", stamps)
+            held = self.held_by(codes[wanted]).append_column("_ts", stamps)
+            table = in_slices(held, self.config.group_by, due[wanted])
         else:
             stays, outputs = self.outputs(self._now(codes), wanted, issues)
             table = self.table(codes[stays], outputs, 0, due[stays] - 1) if stays.any() else None
@@ -342,7 +344,8 @@ class Aggregation:
 
 
 def merged_parts(config: AggregateConfig, parts: Iterable[pa.Table], issues: Issues) -> pa.Table:
-    """The results of groups of EMIT ON CLOSE whose parts several aggregations hold; `parts` has all parts of each."""
+    """The results of groups of EMIT ON CLOSE whose parts several aggregations hold; `parts` has all parts of each of
+    them."""
     whole = Aggregation(config)
     for table in parts:
         whole.enter_parts(table)

@@ -35,8 +35,17 @@ from eddyline.state.columns import Ints
 if TYPE_CHECKING:
     from eddyline.runtime.engine.pipeline import Pipeline
 
-#: Makes the results of an epoch of the parts that the shards sent.
-Merging = Callable[[Sequence[pa.Table], Issues], pa.Table]
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """Makes the results of an epoch of the parts that the shards sent."""
+
+    merge: Callable[[Sequence[pa.Table], Issues], pa.Table]
+    #: Parts come in slices (`operators/aggregate/parts.py`), of which each can be merged by itself.
+    in_slices: bool = False
+
+    def __call__(self, parts: Sequence[pa.Table], issues: Issues) -> pa.Table:
+        return self.merge(parts, issues)
 
 
 @dataclass(slots=True)

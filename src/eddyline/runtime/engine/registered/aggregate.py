@@ -129,7 +129,7 @@ class AggregateQuery(LeavingQuery):
 
     @property
     def merging(self) -> Merging | None:
-        return partial(merged_parts, self.aggregation.config) if self.parts else None
+        return Merging(partial(merged_parts, self.aggregation.config), in_slices=True) if self.parts else None
 
     # -- combinations
 

@@ -244,7 +244,7 @@ class RankedAggregate(AggregateQuery):
 
     @property
     def merging(self) -> Merging | None:
-        return partial(ranked_parts, self.aggregation.config, self.spec) if self.parts else None
+        return Merging(partial(ranked_parts, self.aggregation.config, self.spec)) if self.parts else None
 
     def advance(self, frontier: int, closing: bool, issues: Issues, released: Released) -> list[pa.Table]:
         before = self.results

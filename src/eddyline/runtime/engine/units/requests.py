@@ -58,7 +58,7 @@ class RequestsQuery(RegisteredBase):
     @property
     def merging(self) -> Merging | None:
         assert isinstance(self.unit, RequestsUnit)
-        return self.unit.merged if self.unit.in_parts else None
+        return Merging(self.unit.merged) if self.unit.in_parts else None
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
         assert isinstance(self.unit, RequestsUnit)

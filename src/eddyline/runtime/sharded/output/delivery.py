@@ -41,7 +41,7 @@ from eddyline.runtime.engine.epoch import results_of
 from eddyline.runtime.engine.unit import Merging
 from eddyline.runtime.sharded.job.checkpoint_progress import committed_batch, note_pending, read_pending
 from eddyline.runtime.sharded.output.landed import Landed, landed_run
-from eddyline.runtime.sharded.output.merging import merged_in_pieces
+from eddyline.runtime.sharded.output.merging import merged_in_pieces, parts_in_pieces
 from eddyline.runtime.sharded.output.parcels import Parcel, opened, opened_run, remove_staged
 from eddyline.settings import Settings
 from eddyline.state.sealed import kept_in
@@ -236,10 +236,15 @@ class BatchDelivery(QuerySinks):
     def _results(self, name: str, parcels: Iterable[Parcel], issues: Issues) -> Iterator[pa.Table]:
         """The results of a query and batch in their order, in pieces; of groups in parts, HAVING may leave none."""
         merging = self.merging.get(name)
-        if merging is None:
-            yield from merged_in_pieces([opened_run(parcel.path, parcel.blob) for parcel in parcels])
-        elif len(whole := merging([opened(parcel.path, parcel.blob) for parcel in parcels], issues)):
-            yield whole
+        if merging is not None and not merging.in_slices:
+            tables = iter([merging([opened(parcel.path, parcel.blob) for parcel in parcels], issues)])
+        else:
+            runs = [opened_run(parcel.path, parcel.blob) for parcel in parcels]
+            if merging is None:
+                tables = merged_in_pieces(runs)
+            else:
+                tables = (merging(piece, issues) for piece in parts_in_pieces(runs))
+        yield from (table for table in tables if len(table))
 
     def _adopt(self, batch: int, name: str, files: Files, rest: Sequence[Parcel]) -> None:
         """Results of which some shards have written files, and others have sent rows."""
