@@ -15,6 +15,7 @@ import pytest
 from eddyline import Session
 from eddyline.cli.__main__ import main
 from eddyline.errors import BindingProblem, EddylineWarning, Unsupported, UserError
+from eddyline.runtime.sharded.output import delivery
 from tests.cores.jobs import JOB, engines, results, write
 
 SECOND = 1_000_000
@@ -96,6 +97,20 @@ def test_a_session_goes_on_after_a_run(tmp_path: Path) -> None:
         return seen
 
     assert all(both(tmp_path, what))
+
+
+def test_results_that_nobody_takes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, 0)
+    counted = []
+    for cores in (None, 2):
+        with Session(cores=cores, keep_results=False) as session:
+            session.execute(JOB.format(tmp_path))
+            if cores is not None:
+                # Nor does the process read them that delivers them.
+                monkeypatch.setattr(delivery, "opened_run", None)
+            session.run(final=False)
+            counted.append(session.stats()["results"])
+    assert counted[0] == counted[1] and all(counted[0].values())
 
 
 def test_requests_are_answered_while_the_job_runs(tmp_path: Path) -> None:

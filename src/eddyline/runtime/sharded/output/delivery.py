@@ -221,7 +221,13 @@ class BatchDelivery(QuerySinks):
             delivered.results[name] = sum(parcel.rows for parcels in found for parcel in parcels)
             self._adopt(batch, name, files, found[1])
         for (kind, name), parcels in pieces.items():
-            if kind == "result" and name not in landed:
+            if kind == "result" and name in landed:
+                # They are written.
+                continue
+            if kind == "result" and not self.sinks.get(name) and name in delivered.results and name not in self.merging:
+                # Nobody takes them: they are counted and not read.
+                delivered.results[name] += sum(parcel.rows for parcel in parcels)
+            elif kind == "result":
                 for table in self._results(name, parcels, delivered.issues):
                     if name == results_of(name):
                         delivered.results[name] = delivered.results.get(name, 0) + len(table)
