@@ -34,7 +34,7 @@ KEPT = Path(__file__).with_suffix(".json")
 LONG = 1.0
 #: In this folder a test with the fixture `spark` uses the session of its process.
 SESSION = "tests/spark"
-_ASKED_FOR = {SESSION: "spark", "tests/browser": "page"}
+_ASKED_FOR = {SESSION: "spark", "tests/browser": "page", "tests/fault": "runs"}
 _ASKS = r"^def \w+\((?:[^()]*,)?\s*{}\b"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -77,7 +77,7 @@ def file_of(nodeid: str) -> str:
 @cache
 def group_of(file: str) -> str:
     """Tests of one group run on one worker, one after the other: those of a file, and of all files that ask for the
-    one session of Spark or for the one browser."""
+    one session of Spark, for the one browser or for the process that forks runs to be killed."""
     folder = file.rpartition("/")[0]
     shares = folder in _ASKED_FOR and re.search(_ASKS.format(_ASKED_FOR[folder]), (ROOT / file).read_text(), re.M)
     return folder if shares else file

@@ -61,8 +61,8 @@ class DemandTuning:
     #: Another set of conditions replaces the present one if it saves this share of the work more.
     better: float = 0.1
     #: Nanoseconds, of which only the ratios matter; `bench/papers/just-in-time/costs.py` measures all of them. To make,
-    #: keep and use a combination, and to make it late; to test a condition of one; to test whether an opposite row is
-    #: new to its store; to visit a row in order to resume; to visit a row in a scan; and per epoch and condition.
+    #: keep and use a combination, and to make it late. To test a condition of one, and whether an opposite row is new to
+    #: its store. To visit a row in order to resume, and in a scan. Per epoch and condition.
     make: float = 200.0
     resume: float = 280.0
     check: float = 32.0
@@ -75,7 +75,7 @@ class DemandTuning:
     #: The most epochs between two samples: a sample of 256 rows in 64 epochs is no measurable work.
     longest_pause: int = 64
     #: A condition on single rows is tested if it refuses at least this share of them: `useful` for stored combinations,
-    #: the other for admission to a join of several inputs, where a refusal saves only the probes of one row. Measured by
+    #: the other for admission to a join of several inputs. There a refusal saves only the probes of one row. Measured by
     #: `costs.py`.
     useful: float = 0.05
     useful_admission: float = 0.25
@@ -143,8 +143,8 @@ class ZoneTuning:
     stop: float = 0.1
     #: The most epochs between two samples: one sample in 64 epochs is no measurable work.
     longest_pause: int = 64
-    #: Nanoseconds, of which only the ratios matter: to visit a pair in a scan, to test a condition of one, to probe with
-    #: a row, to compare two zones once, to read the key of a row, and per portion of a step.
+    #: Nanoseconds, of which only the ratios matter. To visit a pair in a scan, to test a condition of one, to probe with
+    #: a row. To compare two zones once, to read the key of a row, and per portion of a step.
     pair: float = 4.0
     test: float = 30.0
     probe: float = 60.0
@@ -152,8 +152,8 @@ class ZoneTuning:
     key: float = 3.0
     fixed: float = 120_000.0
     #: Nanoseconds of a filtered batch: to sort and look up a row, to visit a row of a zone, and per use of zones. Of
-    #: 20,000 rows each takes 31 to 38, and 5 to 6 with 90 % left out; of 2,000 rows 32, and 23 to 25; of 1,000 rows 42
-    #: to 44, and 45 to 47: there zones cost more than they save (`python -m bench.micro.thresholds sort`).
+    #: 20,000 rows each takes 31 to 38, and 5 to 6 with 90 % left out; of 2,000 rows 32, and 23 to 25. Of 1,000 rows each
+    #: takes 42 to 44, and 45 to 47: there zones cost more than they save (`python -m bench.micro.thresholds sort`).
     sort: float = 30.0
     stretch: float = 1.0
     batch: float = 22_000.0
@@ -251,13 +251,13 @@ class PunctuationTuning:
     least_rows: int = 512
     #: A sweep over the rows of some keys follows the chains of these keys, or takes all rows of a reference where there
     #: are at most this many for each key. With 20,000 stored rows a test takes 3 ns per row and a chain 10 to 15 ns per
-    #: row that it finds, so that 16 tests cost what finding four rows of a key does.
+    #: row that it finds: 16 tests cost what finding four rows of a key does.
     walked: int = 16
     #: All rows are swept again when this many times the stored rows have come since the last time; sweeps in between test
     #: only new rows. Chosen so that a sweep over all rows costs at most a quarter of a sweep per row that came.
     whole_sweep: int = 4
     #: Two references without windows are swept whole if at most this many rows are stored for each that has come since
-    #: the last sweep: four tests of 3 ns are what one step along a chain takes.
+    #: the last sweep. Four tests of 3 ns are what one step along a chain takes.
     short: int = 4
     #: After a sweep that removed fewer than one row in this number, `purge = auto` waits twice as long, at most
     #: `most_patience` times as long as otherwise. This bounds by how much state grows before the next sweep after
@@ -305,8 +305,8 @@ class InputTuning:
     #: Row groups of a stream with more references than these are all read: each group is compared with each reference,
     #: which takes about a microsecond.
     most_references: int = 1_000
-    #: Bytes of a text file that are read at once. A csv file of 40 MB (bids of NEXMark) takes 0.12 s of CPU in portions
-    #: of 4 MB, 0.11 s of 8 MB, 0.13 s of 2 MB, 0.16 s of 1 MB and 0.27 s of 256 kB.
+    #: Bytes of a text file that are read at once. In portions of 4 MB a csv file of 40 MB (bids of NEXMark) takes 0.12 s
+    #: of CPU; of 8 MB 0.11 s, of 2 MB 0.13 s, of 1 MB 0.16 s, of 256 kB 0.27 s.
     text_bytes: int = 4 << 20
     #: From this number of bytes on, a further thread parses a portion: parsing takes about 2 ms there, starting it 0.1.
     threaded_bytes: int = 1 << 20
@@ -353,7 +353,7 @@ class OutputTuning:
     collected_bytes: int = 256 << 20
     under_way_bytes: int = 32 << 20
     #: Larger results go into a file of their own at once. Eight pieces of 1.4 MB take 40 ms of CPU through the journal
-    #: into one file, and 76 ms as files of their own (`python -m bench.micro sizes`): this is a bound of the bytes that
+    #: into one file, and 76 ms as files of their own (`python -m bench.micro sizes`). This is a bound of the bytes that
     #: are written twice.
     small_bytes: int = 1 << 20
     #: A shard writes the results of a query and batch as a file where they have at least this many bytes.

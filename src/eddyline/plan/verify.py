@@ -137,8 +137,8 @@ def warnings_of(query: BoundQuery, sources: Sources | None = None) -> list[str]:
 
 
 def unseen(query: BoundQuery) -> list[str]:
-    """The windows of a changelog in which rows come and go between two outputs, one line each: EMIT ON CHANGE gives the
-    last moment before the frontier, and a row that has left by then is never shown."""
+    """The windows of a changelog in which rows come and go between two outputs, one line each. EMIT ON CHANGE gives the
+    last moment before the frontier: a row that has left by then is never shown."""
     if not query.is_changelog or query.emit.kind != "change" or query.group_window is not None or query.name[:1] == "_":
         return []
     brief = [r for r in query.streams if r.window == NOW or (isinstance(r.window, Range) and r.window.micros < _SECOND)]

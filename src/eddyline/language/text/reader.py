@@ -29,7 +29,7 @@ UNION UNNEST USING VALUES WHEN WHERE WINDOW WITH XOR
 """
 #: Words that are names only in double quotes.
 RESERVED = frozenset(_RESERVED.split())
-#: The words that begin the clauses of SELECT, and how near a word is that is taken for a misspelt one: FORM is 0.75 near
+#: The words that begin the clauses of SELECT, and how near a word is that is taken for a misspelt one. FORM is 0.75 near
 #: to FROM, as is every word of four letters with one wrong letter or two that changed places.
 CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "EMIT", "JOIN", "ORDER", "LIMIT", "UNION")
 _NEAR = 0.75

@@ -3,7 +3,7 @@
 Answer   `next_epoch` takes at most `epoch_rows` rows of all streams together: those that come first when the streams
          are merged by the newest event time each has brought so far. Within a stream the order is the source's,
          whatever its disorder. A row group that no query can use counts with its number of rows and its least event
-         time, and is taken whole: an epoch may have more rows than `epoch_rows`, none of which was read.
+         time, and is taken whole. So an epoch may have more rows than `epoch_rows`, none of which was read.
 State    Per stream the rows read ahead, and where they began: a position from which they can be read again, with the
          limits that decided which rows were too far ahead of the wall clock.
 Limits   A stream that has nothing at the moment is not waited for.

@@ -1,12 +1,11 @@
 """How freed memory is kept, when garbage is collected, and how much a process holds.
 
-Answer   `keep_freed_memory` makes the C library reuse freed blocks of some megabytes instead of giving them back: every
+Answer   `keep_freed_memory` makes the C library reuse freed blocks of some megabytes instead of giving them back. Every
          epoch makes and drops the same arrays, and fetching their pages anew took a quarter of a join's time. It
          changes the whole process: `eddyline run`, the workers on Spark and `Session(keep_memory=True)` call it, and
-         nothing else does. `without_collection` makes many objects that stay without collecting garbage among them:
-         each collection visits all that are there, which took
-         a fifth of the time of 10,000 queries that begin together.
-         `resident_bytes` is what this process holds now.
+         nothing else does. `without_collection` makes many objects that stay without collecting garbage among them.
+         Each collection visits all that are there, which took a fifth of the time of 10,000 queries that begin
+         together. `resident_bytes` is what this process holds now.
 Limits   Only with glibc; elsewhere nothing happens. What is kept is bounded by what an epoch needs.
 """
 

@@ -1,8 +1,8 @@
 """Query throughput: how many queries a stretch of a window serves per unit of scanning.
 
 Answer   `max_throughput(windows, queries)[i, j]` is the best of (queries served by going from window i to window k) /
-         (size of that stretch), for i < k <= j: MaxQT of a row that has finished window i behind one that has finished
-         window j. Window 0 has size 0; column N is also for "no row is ahead".
+         (size of that stretch), for i < k <= j. It is MaxQT of a row that has finished window i behind one that has
+         finished window j. Window 0 has size 0; column N is also for "no row is ahead".
 State    None. The matrix changes only when a query comes or goes.
 
              windows 2, 3, 6, a query each     j = 1     2     3

@@ -1,7 +1,7 @@
 """Ranges of the variables of a probe: of the probing rows, of the stored zones, of the inputs that come later.
 
-Answer   `Sides` gives the least and greatest keys of the variables of a step: of stretches of the probing rows (a column of
-         the grid), of the zones of the store (a line of the grid), or of a whole store.
+Answer   `Sides` gives the least and greatest keys of the variables of a step. They are those of stretches of the probing
+         rows (a column of the grid), of the zones of the store (a line of the grid), or of a whole store.
 State    Compiled functions of columns.
 Limits   A function of a column is evaluated at the ends of its range, by the engine's own functions. An end that has no
          value there (an overflow) or lies beyond what a term can take leaves the stretch undecided. A function that

@@ -1,7 +1,7 @@
 """The results of a join: strip by strip where a shared join has several windows, piece by piece elsewhere, and timed.
 
-Answer   `deliver` runs a group over a slice's new rows and hands each query its results: those of a group with several
-         windows as the schedule releases them where a callback takes them early, all others in pieces.
+Answer   `deliver` runs a group over a slice's new rows and hands each query its results. Those of a group with several
+         windows go as the schedule releases them where a callback takes them early, all others in pieces.
 State    How the group is worked off, until a query of it comes or goes, or its tree is another.
 Limits   Where no callback takes results before the epoch ends, groups are worked off as a whole: a schedule would gain
          nothing.

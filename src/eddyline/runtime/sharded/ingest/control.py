@@ -2,10 +2,10 @@
 
 Answer   Numbered JSON files below the checkpoint, written whole or not at all; the source's offset says the number of
          the next one, and each is copied to every shard. Those of batches that cannot run again are removed
-         (`forget_control`). A record may say: `idle` (these streams are silent), `closing` (the streams end), `start`
-         and `stop` (these queries come and go, at the newest instant of any stream), `move` (this join group goes to
-         another tree), `ask` and `unask` (requests to templates come and go), `refresh` (this table has been read
-         again, or could not be). An empty one only makes Spark run a batch.
+         (`forget_control`). A record may say: `idle` (these streams are silent); `closing` (the streams end); `start`
+         and `stop` (these queries come and go, at the newest instant of any stream). It may also say: `move` (this join
+         group goes to another tree); `ask` and `unask` (requests to templates come and go); `refresh` (this table has
+         been read again, or could not be). An empty one only makes Spark run a batch.
 State    The records that a batch may still read, sealed, and the newest one.
 Limits   One writing process: the driver of the job.
 """

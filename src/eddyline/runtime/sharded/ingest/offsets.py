@@ -15,8 +15,8 @@ Limits   Names are listed here and must be readable by all that read pieces.
 A bounded run ends although control records keep coming: after two batches with nothing else it leaves them to the next
 run.
 
-`open` turns false in the batch that brings a stream's last file of a bounded run, `runs` counts bounded runs that came
-to their end: both are in the offset, so a batch that runs again after a crash ends the same streams. `at` is the wall
+`open` turns false in the batch that brings a stream's last file of a bounded run; `runs` counts bounded runs that came
+to their end. Both are in the offset, so a batch that runs again after a crash ends the same streams. `at` is the wall
 clock when the batch was planned: what is too far ahead of it is so in every run of the batch.
 """
 

@@ -1,7 +1,7 @@
 """The engines of shards in one process, and their way to storage and back.
 
-Answer   `opened` gives the engine of a shard as of the state that a batch begins with: the one in memory if it is the
-         one that ended there, else one that is made from the objects that the header names. `kept` writes what is new,
+Answer   `opened` gives the engine of a shard as of the state that a batch begins with. It takes the one in memory if that
+         one ended there, and else makes one from the objects that the header names. `kept` writes what is new,
          then the header, and only then lets the engine be found again.
 State    The engines of this process, each with the name of the header that it wrote last.
 Limits   An engine of an attempt that failed has a header that no manifest names: it is never used again.

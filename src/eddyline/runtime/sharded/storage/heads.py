@@ -2,8 +2,8 @@
 
 Answer   `Heads.write` makes a batch count: before it nothing of the batch does, after it everything. A manifest names
          per shard the header of its state and the objects that this state rests on. It carries every parcel of the
-         batch (notes, results or the files that hold them, dead letters, answers), the digest of what had fixed the
-         batch's input, that of its layout, and where the next batch begins.
+         batch: notes, results or the files that hold them, dead letters, answers. It carries the digest of what had
+         fixed the batch's input, that of its layout, and where the next batch begins.
 State    `heads/<batch, 12 digits>.json`, sealed, for the last two batches; objects of the state in `segments/<shard>/`.
          The name of an object begins with the batch that wrote it and has a token that no other attempt has.
 Limits   One writer: the driver of the job.
