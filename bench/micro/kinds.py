@@ -52,6 +52,14 @@ QUERIES = {
     "closed values": f"SELECT a.id AS i, b.id AS j FROM a {LONG} a, b {LONG} b WHERE a.k = b.k",
     "closed pairs of values": f"SELECT a.id AS i, b.id AS j FROM a {LONG} a, b {LONG} b WHERE a.k = b.k",
     "pattern": "EVENT SEQ(A x, B y) FROM a TYPE t PARTITION BY k WITHIN 1 DAY RETURN x.id AS i, y.id AS j",
+    "pattern of one trace": "EVENT SEQ(A x, B y, D z) FROM a TYPE t WITHIN 1 DAY RETURN x.id AS i, y.id AS j",
+    "pattern that expires": "EVENT SEQ(A x, B y, D z) FROM a TYPE t PARTITION BY k WITHIN 500 MILLISECONDS RETURN x.id AS i",
+    "pattern that ends with NOT": "EVENT SEQ(A x, NOT(B y)) FROM a TYPE t PARTITION BY k WITHIN 1 DAY RETURN x.id AS i",
+    "constraints": "SELECT id FROM a WHERE v < 0",
+}
+#: What is declared beside a query.
+MORE = {
+    "constraints": "CREATE CONSTRAINTS c ON a TYPE t PARTITION BY k (PRIOR(A, D), EXCLUSIVE(B, D), END AFTER 1 DAY);"
 }
 #: What is promised of stream a after each row, by its number: no row has such values, and none lie side by side.
 PROMISES = {"closed values": {"v": -3}, "closed pairs of values": {"v": -3, "id": -5}}
@@ -77,4 +85,4 @@ def give(session: Session, kind: str, first: int, count: int, stored: int) -> No
 def job_of(kind: str, stored: int) -> str:
     """The statements of a kind. Rows of one key come after all those that are stored; sessions end a little before."""
     query = QUERIES[kind].replace("{gap}", str(stored * 450))
-    return f"{STREAMS} SET epoch_rows = 10000000; CREATE QUERY q AS {query};"
+    return f"{STREAMS} {MORE.get(kind, '')} SET epoch_rows = 10000000; CREATE QUERY q AS {query};"

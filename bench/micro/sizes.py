@@ -1,11 +1,10 @@
 """Numbers of `tuning.py` that say how much is done at once, each measured around its value.
 
 Answer   `parquet_rows`: CPU to read a parquet file in batches of a number of rows. `dense`: CPU to find distinct keys
-         by an array and by sorting, by places per key. `most_chunks`: CPU of slices of an event book whose payload is
-         put together after a number of chunks. `small_bytes`: CPU to write results into the journal first and into a
-         file later, and into a file at once, by size.
+         by an array and by sorting, by places per key. `small_bytes`: CPU to write results into the journal first and
+         into a file later, and into a file at once, by size.
 Limits   CPU time of this process, the least of a few rounds that take turns.
-Reading  `python -m bench.micro.sizes [parquet_rows dense most_chunks small_bytes]`
+Reading  `python -m bench.micro.sizes [parquet_rows dense small_bytes]`
 """
 
 from __future__ import annotations
@@ -101,26 +100,6 @@ def dense() -> None:
         )
 
 
-def most_chunks() -> None:
-    """128 slices of 2,000 events into a payload of which 20,000 stay, as a book with 1,000 open traces has."""
-    slices = [_rows(2_000) for _ in range(16)]
-    last = np.random.default_rng(3).integers(0, 20_000, 500)
-
-    def kept(most: int) -> Callable[[], object]:
-        def run() -> None:
-            payload = _rows_once
-            for number in range(128):
-                payload = pa.concat_tables([payload, slices[number % 16]])
-                payload.take(pa.array(last))
-                if payload.column(0).num_chunks > most:
-                    payload = payload.slice(len(payload) - 20_000).combine_chunks()
-
-        return run
-
-    _rows_once = _rows(20_000)
-    _said("most_chunks, 128 slices", _turns({most: kept(most) for most in (1, 4, 8, 16, 32, 64, 128)}, 3))
-
-
 def small_bytes() -> None:
     """Arrow bytes in a journal and a parquet file of several pieces afterwards, against a parquet file of each
     piece."""
@@ -143,7 +122,7 @@ def small_bytes() -> None:
             _said(f"small_bytes, eight pieces of {rows.nbytes / 1e6:.2f} MB", found)
 
 
-PARTS = {"parquet_rows": parquet_rows, "dense": dense, "most_chunks": most_chunks, "small_bytes": small_bytes}
+PARTS = {"parquet_rows": parquet_rows, "dense": dense, "small_bytes": small_bytes}
 
 
 def main() -> None:

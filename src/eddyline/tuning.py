@@ -290,9 +290,6 @@ class PatternTuning:
     least_swept: int = 256
     #: The most dead events among live ones before the live ones are copied. A bound of memory.
     most_holes: int = 1024
-    #: The most chunks of payload before they are merged. 128 slices take 16 ms with 1, 13 with 4, 14 with 8, 16 with 16,
-    #: 20 with 32 and 26 with 64 (`python -m bench.micro sizes`).
-    most_chunks: int = 8
 
 
 @dataclass(frozen=True)

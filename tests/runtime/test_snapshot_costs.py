@@ -22,8 +22,6 @@ from eddyline.runtime.sharded.ingest.packet import to_blob
 
 #: Bytes that are allocated for the line of a segment in a header.
 LINE = 560
-#: Kinds of queries whose state is still written whole.
-WHOLE = {"pattern"}
 
 
 def costs(kind: str, stored: int) -> tuple[int, int]:
@@ -58,13 +56,13 @@ def compare(kind: str, few: int, many: int) -> None:
     assert more_written <= 1.1 * written and more_allocated <= 1.1 * allocated + 2_000
 
 
-@pytest.mark.parametrize("kind", [kind for kind in QUERIES if kind not in WHOLE])
+@pytest.mark.parametrize("kind", QUERIES)
 def test_a_snapshot_costs_as_much_for_ten_times_the_state(kind: str) -> None:
     compare(kind, 2_000, 20_000)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kind", [kind for kind in QUERIES if kind not in WHOLE])
+@pytest.mark.parametrize("kind", QUERIES)
 def test_a_snapshot_costs_as_much_for_three_million_rows(kind: str) -> None:
     compare(kind, 100_000, 3_000_000)

@@ -22,6 +22,7 @@ from numba import njit
 
 from eddyline.kernels.patterns.automaton_arrays import (
     ENDED,
+    MATCHING,
     OFF,
     OUT,
     PROBES,
@@ -30,7 +31,6 @@ from eddyline.kernels.patterns.automaton_arrays import (
     SERIAL,
     TAIL,
     TAILS,
-    TODO,
     VIOLATIONS,
 )
 from eddyline.kernels.patterns.automaton_matches import (
@@ -54,6 +54,7 @@ from eddyline.kernels.patterns.automaton_runs import (
     is_over,
     masked,
     new_run,
+    note_run,
     remove_run,
     step,
 )
@@ -123,8 +124,8 @@ def _collect(row, ts, trace, violation, traces, machines, rows, scratch, out, co
 @njit(cache=True, nogil=True, forceinline=True)
 def _steps(event, trace, fresh_type, hit, traces, machines, runs, links, events, scratch, count):
     """Every run of the trace takes the event. Machines without a run open one. Runs that may have a match are put into
-    `scratch.todo_run`."""
-    count[TODO] = 0
+    `scratch.matching_run`."""
+    count[MATCHING] = 0
     if hit == 0:
         return
     run = traces.run[trace]
@@ -170,9 +171,9 @@ def _take(run, accepts, event, machines, runs, links, events, scratch, count):
     sinks = step(run, accepts, event, machines, runs, links, events, count)
     whole = machines.whole[runs.machine[run]]
     if sinks != _ZERO and runs.reached[run] & whole == whole:
-        scratch.todo_run[count[TODO]] = run
-        scratch.todo_sinks[count[TODO]] = sinks
-        count[TODO] += 1
+        scratch.matching_run[count[MATCHING]] = run
+        scratch.matching_sinks[count[MATCHING]] = sinks
+        count[MATCHING] += 1
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -190,7 +191,9 @@ def _prune(trace, t, traces, machines, runs, links, events, count):
         m = runs.machine[run]
         over = False
         if machines.mode[m] == PRUNE and not runs.done[run]:
-            runs.dead[run] |= machines.local[t, m]
+            if machines.local[t, m] & ~runs.dead[run] != _ZERO:
+                note_run(run, runs, count)
+                runs.dead[run] |= machines.local[t, m]
             over = fails(trace, t, m, traces, machines) or is_over(m, runs.reached[run], runs.dead[run], machines)
             over = over or masked(trace, m, traces, machines)
         if over:
@@ -201,8 +204,13 @@ def _prune(trace, t, traces, machines, runs, links, events, count):
         run = following
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
+@njit(cache=True, nogil=True)
+def process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
+    """Take the events of a slice from `resume` on: `DONE` at its end, `FULL` where the output is full, `PAUSED` when it has
+    visited as many events as `resume` says."""
+    rows, traces, runs, links = borrowed(rows), borrowed(traces), borrowed(runs), borrowed(links)
+    events, machines, monitor = borrowed(events), borrowed(machines), borrowed(monitor)
+    scratch, out = borrowed(scratch), borrowed(out)
     pause = count[PROBES] + resume[STEPS]
     for row in range(resume[ROW], len(rows.code)):
         trace = rows.code[row]
@@ -224,10 +232,10 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
             # Failing conditions depend on the types seen: a violation, and a type that was seen before, change none.
             # `dead_before` tests them for a run that opens later.
             resume[ENUMERATING] = 1 if fresh and _is_watched(t, machines) else 2
-        while resume[RUN] < count[TODO]:
+        while resume[RUN] < count[MATCHING]:
             at, before = resume[RUN], count[OUT]
             ended = enumerate_matches(
-                scratch.todo_run[at], scratch.todo_sinks[at], event, row, trace, pause,
+                scratch.matching_run[at], scratch.matching_sinks[at], event, row, trace, pause,
                 traces, machines, runs, links, events, scratch, out, count, resume,
             )  # fmt: skip
             if count[OUT] > before:
@@ -236,12 +244,12 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
                 resume[ROW] = row
                 return ended
             if resume[SOME]:
-                scratch.todo_sinks[at] = _ZERO
+                scratch.matching_sinks[at] = _ZERO
             resume[RUN], resume[SOME] = at + 1, 0
-        for at in range(count[TODO]):
+        for at in range(count[MATCHING]):
             # Runs with a match settle after every run of the pattern saw the event.
-            single = machines.single[runs.machine[scratch.todo_run[at]]]
-            if scratch.todo_sinks[at] == _ZERO and single >= 0:
+            single = machines.single[runs.machine[scratch.matching_run[at]]]
+            if scratch.matching_sinks[at] == _ZERO and single >= 0:
                 end_runs_of_single(trace, single, traces, machines, runs, links, events, count)
         if resume[ENUMERATING] == 1:
             _prune(trace, t, traces, machines, runs, links, events, count)
@@ -252,13 +260,3 @@ def _process(rows, traces, runs, links, events, machines, monitor, scratch, out,
             count[ENDED] += 1
     resume[ROW] = len(rows.code)
     return DONE
-
-
-@njit(cache=True, nogil=True)
-def process(rows, traces, runs, links, events, machines, monitor, scratch, out, count, resume):
-    """Take the events of a slice from `resume` on: `DONE` at its end, `FULL` where the output is full, `PAUSED` when it has
-    visited as many events as `resume` says."""
-    return _process(
-        borrowed(rows), borrowed(traces), borrowed(runs), borrowed(links), borrowed(events), borrowed(machines), borrowed(monitor),
-        borrowed(scratch), borrowed(out), count, resume,
-    )  # fmt: skip

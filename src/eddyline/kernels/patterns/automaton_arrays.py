@@ -26,11 +26,13 @@ import numpy as np
     OUT,
     GAPS,
     TAILS,
-    TODO,
+    MATCHING,
     OPEN_RUNS,
     PRUNED,
-) = range(17)
-COUNTS = 17
+    NOTED_LINKS,
+    NOTED_RUNS,
+) = range(19)
+COUNTS = 19
 #: Settings of a machine.
 OFF, CHECK, PRUNE = 0, 1, 2
 #: Kinds of leaves.
@@ -51,6 +53,8 @@ class Traces(NamedTuple):
 
 class PatternRuns(NamedTuple):
     next: np.ndarray
+    #: The code of the run's trace; -1: there is no run of this number.
+    trace: np.ndarray
     machine: np.ndarray
     reached: np.ndarray
     dead: np.ndarray
@@ -59,6 +63,9 @@ class PatternRuns(NamedTuple):
     #: Heads of chains, in blocks of one per leaf; `free_block[n]` begins the chain of free blocks of n.
     heads: np.ndarray
     free_block: np.ndarray
+    #: Runs that have changed, each once: their flags, and their numbers in no order.
+    is_noted: np.ndarray
+    noted: np.ndarray
 
 
 class Links(NamedTuple):
@@ -68,11 +75,15 @@ class Links(NamedTuple):
     `start` is the latest time at which a match with this event can have begun. It never falls from older to newer links.
     """
 
+    #: -1: the link is free.
     event: np.ndarray
     next: np.ndarray
     jump: np.ndarray
     depth: np.ndarray
     start: np.ndarray
+    #: As those of runs.
+    is_noted: np.ndarray
+    noted: np.ndarray
 
 
 class Events(NamedTuple):
@@ -185,8 +196,9 @@ class MatchOutput(NamedTuple):
 class Scratch(NamedTuple):
     accepted: np.ndarray
     touched: np.ndarray
-    todo_run: np.ndarray
-    todo_sinks: np.ndarray
+    #: Runs that may have a match that ends with the event at hand, and the leaves that could be its last.
+    matching_run: np.ndarray
+    matching_sinks: np.ndarray
     #: By leaf: its event.
     assigned: np.ndarray
     #: By depth of the search: the link at hand, and the rank below which a candidate's gaps are filled.

@@ -11,7 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.patterns.automaton_arrays import FREE_LINK, HELD, LINKS, PEAK, PROBES
+from eddyline.kernels.patterns.automaton_arrays import FREE_LINK, HELD, LINKS, NOTED_LINKS, PEAK, PROBES
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def note_link(link, links, count):
+    """A snapshot has to write this link."""
+    if not links.is_noted[link]:
+        links.is_noted[link] = True
+        links.noted[count[NOTED_LINKS]] = link
+        count[NOTED_LINKS] += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -45,6 +54,7 @@ def push(head, event, start, runs, links, events, count):
     links.start[link] = start
     _set_jump(link, links)
     runs.heads[head] = link
+    note_link(link, links, count)
     if events.refs[event] == 0:
         count[HELD] += 1
         count[PEAK] = max(count[PEAK], count[HELD])
@@ -58,6 +68,8 @@ def release_link(link, links, events, count):
     events.refs[event] -= 1
     if events.refs[event] == 0:
         count[HELD] -= 1
+    note_link(link, links, count)
+    links.event[link] = -1
     links.next[link] = count[FREE_LINK]
     count[FREE_LINK] = link
 
@@ -98,3 +110,18 @@ def set_jumps(head, links):
         links.next[link] = older
         _set_jump(link, links)
         older, link = link, newer
+
+
+@njit(cache=True, nogil=True)
+def join_chains(numbers, heads, traces, runs, links, is_held):
+    """After a restart: give each trace its runs, which have these numbers, and all links of their chains the jumps; flag
+    these links."""
+    for run in numbers:
+        runs.next[run] = traces.run[runs.trace[run]]
+        traces.run[runs.trace[run]] = run
+    for head in heads:
+        link = head
+        while link >= 0:
+            is_held[link] = True
+            link = links.next[link]
+        set_jumps(head, links)

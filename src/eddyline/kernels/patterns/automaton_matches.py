@@ -260,7 +260,7 @@ def _search(
     return ended
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def enumerate_matches(
     run, sinks, event, row, trace, pause, traces, machines, runs, links, events, scratch, out, count, resume
 ):

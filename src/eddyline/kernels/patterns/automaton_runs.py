@@ -12,12 +12,30 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from eddyline.kernels.patterns.automaton_arrays import BLOCKS, EVENT, FREE_RUN, OPEN_RUNS, PROBES, RUNS, TAIL
+from eddyline.kernels.patterns.automaton_arrays import (
+    BLOCKS,
+    EVENT,
+    FREE_RUN,
+    NOTED_RUNS,
+    OPEN_RUNS,
+    PROBES,
+    RUNS,
+    TAIL,
+)
 from eddyline.kernels.patterns.automaton_chains import push, release
 from eddyline.kernels.patterns.automaton_monitor import is_within
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def note_run(run, runs, count):
+    """A snapshot has to write this run."""
+    if not runs.is_noted[run]:
+        runs.is_noted[run] = True
+        runs.noted[count[NOTED_RUNS]] = run
+        count[NOTED_RUNS] += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -30,6 +48,8 @@ def free_run(run, machines, runs, links, events, count):
         release(runs.heads[block + leaf], links, events, count)
     runs.heads[block] = runs.free_block[size]
     runs.free_block[size] = block
+    note_run(run, runs, count)
+    runs.trace[run] = -1
     runs.next[run] = count[FREE_RUN]
     count[FREE_RUN] = run
     count[OPEN_RUNS] -= 1
@@ -62,6 +82,8 @@ def new_run(trace, m, traces, machines, runs, count):
         count[BLOCKS] += size
     for leaf in range(size):
         runs.heads[block + leaf] = -1
+    note_run(run, runs, count)
+    runs.trace[run] = trace
     runs.machine[run] = m
     runs.block[run] = block
     runs.reached[run] = _ZERO
@@ -94,6 +116,7 @@ def end_runs_of_single(trace, single, traces, machines, runs, links, events, cou
             for leaf in range(machines.size[m]):
                 release(runs.heads[runs.block[run] + leaf], links, events, count)
                 runs.heads[runs.block[run] + leaf] = -1
+            note_run(run, runs, count)
             runs.done[run] = 1
         run = runs.next[run]
 
@@ -225,5 +248,8 @@ def step(run, accepts, event, machines, runs, links, events, count):
             continue
         if machines.stored[at]:
             push(runs.block[run] + leaf, event, start, runs, links, events, count)
-    runs.reached[run] |= taken
+            note_run(run, runs, count)
+    if taken & ~runs.reached[run] != _ZERO:
+        note_run(run, runs, count)
+        runs.reached[run] |= taken
     return taken & machines.sinks[m]

@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from eddyline.kernels.patterns.automaton_arrays import GAP
-from eddyline.kernels.patterns.automaton_chains import release, release_link, set_jumps
-from eddyline.kernels.patterns.automaton_runs import end_trace, new_run, remove_run
+from eddyline.kernels.patterns.automaton_chains import note_link, release, release_link, set_jumps
+from eddyline.kernels.patterns.automaton_runs import end_trace, new_run, note_run, remove_run
 from eddyline.kernels.patterns.borrowing import borrowed
 
 _ONE = np.uint64(1)
@@ -33,6 +33,7 @@ def _swept(run, now, machines, runs, links, events, count):
     for depth in range(leaves):
         leaf = machines.order[first + depth]
         bit = _ONE << np.uint64(leaf)
+        head = runs.heads[block + leaf]
         _cut_off(block + leaf, edge, np.int64(-1), runs, links, events, count)
         for place in range(leaves, machines.size[m]):
             gap = first + place
@@ -40,11 +41,16 @@ def _swept(run, now, machines, runs, links, events, count):
             if machines.plain_gap[gap] and machines.last_before[gap] == bit and after & (after - _ONE) == _ZERO:
                 _part(block, leaf, place, after, runs, links, events, count)
         set_jumps(runs.heads[block + leaf], links)
+        if runs.heads[block + leaf] != head:
+            note_run(run, runs, count)
         held = held or runs.heads[block + leaf] >= 0
     for place in range(leaves, machines.size[m]):
         if machines.kind[first + place] == GAP:
             oldest = _oldest_before(first + place, m, block, machines, runs, links, events)
+            head = runs.heads[block + place]
             _cut_off(block + place, edge, oldest, runs, links, events, count)
+            if runs.heads[block + place] != head:
+                note_run(run, runs, count)
             set_jumps(runs.heads[block + place], links)
     return held
 
@@ -58,6 +64,8 @@ def _cut_off(head, edge, rank, runs, links, events, count):
     if newer < 0:
         runs.heads[head] = -1
     else:
+        if link >= 0:
+            note_link(newer, links, count)
         links.next[newer] = -1
     release(link, links, events, count)
 
@@ -85,6 +93,7 @@ def _part(block, leaf, place, after, runs, links, events, count):
             if newer < 0:
                 runs.heads[block + leaf] = older
             else:
+                note_link(newer, links, count)
                 links.next[newer] = older
             release_link(link, links, events, count)
         else:
@@ -108,8 +117,10 @@ def _oldest_before(gap, m, block, machines, runs, links, events):
     return rank
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def _sweep(codes, now, traces, machines, runs, links, events, count):
+@njit(cache=True, nogil=True)
+def sweep(codes, now, traces, machines, runs, links, events, count):
+    """Events that no match to come can contain leave their chains; rows to come are at or after `now`."""
+    machines, runs, links, events = borrowed(machines), borrowed(runs), borrowed(links), borrowed(events)
     for code in codes:
         before = np.int64(-1)
         run = traces.run[code]
@@ -121,12 +132,6 @@ def _sweep(codes, now, traces, machines, runs, links, events, count):
             else:
                 before = run
             run = following
-
-
-@njit(cache=True, nogil=True)
-def sweep(codes, now, traces, machines, runs, links, events, count):
-    """Events that no match to come can contain leave their chains; rows to come are at or after `now`."""
-    _sweep(codes, now, borrowed(traces), borrowed(machines), borrowed(runs), borrowed(links), borrowed(events), count)
 
 
 @njit(cache=True, nogil=True)

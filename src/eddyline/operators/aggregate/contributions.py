@@ -148,6 +148,11 @@ class Contributions:
         tickets = np.unique(np.concatenate(found))
         return tickets[self.is_live(tickets)] & _SLOT
 
+    def named_slots(self, names: Ints) -> Ints:
+        """Slots of the contributions with these names, which ascend, in the last queue; they stay."""
+        _, tickets = self.queues[-1].pop_pairs(names)
+        return tickets[self.is_live(tickets)] & _SLOT
+
     def leaving_at(self, limits: Sequence[Limit], instants: Sequence[Callable[[Ints], Ints]]) -> tuple[Ints, Ints]:
         """As `leaving`, also the instants at which they leave, in that order; `instants` has per queue a function from
         keys to instants."""

@@ -28,6 +28,7 @@ from eddyline.kernels.patterns.automaton_arrays import (
     ENDED,
     GAPS,
     HELD,
+    MATCHING,
     OPEN_RUNS,
     OUT,
     PEAK,
@@ -35,7 +36,6 @@ from eddyline.kernels.patterns.automaton_arrays import (
     PRUNED,
     TAIL,
     TAILS,
-    TODO,
     VIOLATIONS,
     EventSlice,
     Machines,
@@ -47,6 +47,7 @@ from eddyline.model.query import OutputColumn as Column
 from eddyline.model.window import FOREVER
 from eddyline.operators.aggregate.accumulators.encoding import ValueEncoder
 from eddyline.operators.aggregate.accumulators.groups import Dictionary
+from eddyline.operators.aggregate.expiry import ExpiryQueue
 from eddyline.operators.expressions.evaluate import Issues
 from eddyline.operators.pattern.automaton import MachineTable
 from eddyline.operators.pattern.config import BookConfig, PatternConfig
@@ -83,6 +84,8 @@ class TraceBook:
         self._gap_room = _GAPS
         self._least_swept = tuning.least_swept
         self._swept = 0
+        #: Open traces by their newest events, which may be out of date; None: no silence ends a trace.
+        self.silent = None if config.rules.end_after is None else ExpiryQueue()
 
     # -- patterns
 
@@ -163,7 +166,12 @@ class TraceBook:
             if query.is_open:
                 query.finish_slice(raw)
         broken = self._violations(table, chosen, violations)
-        state.keep_referenced(rows, kept, [h for q in self.queries.values() if len(q.waiting) for h in q.holders()])
+        state.keep_referenced(
+            rows, kept, [query.waiting for query in self.queries.values() if query.waiting is not None]
+        )
+        if self.silent is not None:
+            traces = np.unique(code[code >= 0])
+            self.silent.push(state.traces.last[traces], traces)
         self._finish()
         self._forget_codes(code)
         self.seconds += perf_counter() - began
@@ -235,7 +243,7 @@ class TraceBook:
             *(np.zeros(64, np.int64) for _ in range(3)),
         )
         out = self._output(rows, tails)
-        for counter in (VIOLATIONS, ENDED, OUT, GAPS, TAILS, TODO):
+        for counter in (VIOLATIONS, ENDED, OUT, GAPS, TAILS, MATCHING):
             count[counter] = 0
         resume = np.zeros(PLACES, np.int64)
         resume[STEPS] = self._steps
@@ -332,10 +340,10 @@ class TraceBook:
 
     def purge(self, frontier: int) -> None:
         """Rows still to come are at or after the frontier."""
-        silence = self.config.rules.end_after
-        if silence is not None:
-            open_traces = self._open()
-            ended = open_traces[self.state.traces.last[open_traces] < frontier - silence]
+        if self.silent is not None and self.config.rules.end_after is not None:
+            last, ended = self.silent.pop_pairs(frontier - self.config.rules.end_after)
+            traces = self.state.traces
+            ended = np.unique(ended[(traces.open[ended] != 0) & (traces.last[ended] == last)])
             if len(ended):
                 kernels.end_traces(ended, *self._arrays())
                 self.codes.release(ended)
@@ -362,18 +370,18 @@ class TraceBook:
         """Traces that have ended give their codes back. Where no rule says when traces end, traces without a run do so
         too."""
         traces = self.state.traces
-        met = np.zeros(len(traces.open) + 1, np.bool_)
-        # Rows without a trace have the code -1: their flag is the last one.
-        met[codes] = True
-        found = np.flatnonzero(met[:-1])
+        # Rows without a trace have the code -1.
+        found = np.unique(codes[codes >= 0])
         if self.config.rules.types or self.config.rules.end_after is not None:
             gone = found[traces.open[found] == 0]
         else:
             gone = found[traces.run[found] < 0]
             # The trace of a match that waits is the same until it is decided.
-            waited = [q.waiting.code for q in self.queries.values() if len(q.waiting)]
-            if waited:
-                gone = gone[~np.isin(gone, np.concatenate(waited))]
+            for query in self.queries.values() if len(gone) else ():
+                if query.waiting is not None and len(query.waiting):
+                    serials = np.sort(traces.serial[gone])
+                    waited = query.waiting.at(query.waiting.of_traces(serials)).code
+                    gone = gone[~np.isin(gone, waited)]
             traces.open[gone] = 0
         if len(gone):
             self.codes.release(gone)

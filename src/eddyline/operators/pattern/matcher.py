@@ -4,7 +4,7 @@ Answer   `found` takes the assignments of its machines and tests on columns the 
          `finish_slice`, at the end of a slice, makes one of equal maps, picks first matches, and hands results out in
          order. Matches of patterns that end with a NOT wait: `advance` gives those whose time has passed without an
          event that fills the gap. `finish_older` does the same in the middle of a slice.
-State    Matches that wait, as a matrix of event indices, one column per name; -1 where a disjunct does not bind it.
+State    Matches that wait, with an event index per name; -1 where a disjunct does not bind it.
 Limits   A pattern with a NOT at the end hands out all its matches when time has passed them, so that they stay in
          order; its first matches only between two slices.
 """
@@ -29,10 +29,12 @@ from eddyline.operators.pattern.automaton import NEVER, Machine
 from eddyline.operators.pattern.config import PatternConfig
 from eddyline.operators.pattern.many import ManyMatches
 from eddyline.operators.pattern.state import BookState
+from eddyline.operators.pattern.waiting_matches import Matches, WaitingMatches, oldest, once
 from eddyline.operators.project import result_schema
 from eddyline.state.columns import Ints
 
 Mask = np.ndarray
+_NONE: Ints = np.empty(0, np.int64)
 Ids = Mapping[Any, Ints]
 #: Columns of events by (name, column), for the events of each name.
 Gather = Callable[[frozenset[ColumnKey], Ids], dict[ColumnKey, pa.Array]]
@@ -49,7 +51,6 @@ class Raw:
         #: The event at which the kernel stands: of older ones it has found all matches.
         self.reached = base
         self._kept = kept
-        self._whole: dict[str, pa.ChunkedArray] = {}
 
     def take(self, out: MatchOutput, matches: int, gaps: int) -> None:
         """Views of the output: they hold until the kernel goes on."""
@@ -83,58 +84,7 @@ class Raw:
         return {(name, column): self._taken(column, ids[name]) for name, column in columns}
 
     def _taken(self, column: str, at: Ints) -> pa.Array:
-        # The newest event of a match is one of the slice.
-        if len(at) and at.min() >= self.base:
-            return self._kept[column].take(pa.array(at - self.base))
-        if column not in self._whole:
-            older = [] if self.state.payload is None else self.state.payload.column(column).chunks
-            self._whole[column] = pa.chunked_array([*older, self._kept[column]])
-        return picked(self._whole[column], at)
-
-
-def picked(values: pa.ChunkedArray, at: Ints) -> pa.Array:
-    """Values at these places; NULL at a negative one."""
-    taken = values.take(pa.array(at, mask=at < 0) if (at < 0).any() else pa.array(at))
-    return taken.combine_chunks() if taken.num_chunks != 1 else taken.chunk(0)
-
-
-@dataclass
-class Matches:
-    """Assignments, one row each. `last` is the newest event, `ts` the time of the result."""
-
-    ids: Ints
-    last: Ints
-    ts: Ints
-    serial: Ints
-    code: Ints
-    machine: Ints
-    waits: Mask
-
-    @classmethod
-    def none(cls, names: int) -> Matches:
-        nothing = np.empty(0, np.int64)
-        return cls(np.empty((0, names), np.int64), nothing, nothing, nothing, nothing, nothing, np.empty(0, np.bool_))
-
-    def __len__(self) -> int:
-        return len(self.last)
-
-    def at(self, chosen: np.ndarray) -> Matches:
-        return Matches(*(a[chosen] for a in vars(self).values()))
-
-    def also(self, other: Matches) -> Matches:
-        return Matches(
-            *(np.concatenate([a, b]) for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
-        )
-
-    def order(self, *, waits: bool) -> Ints:
-        """By time, newest event, and the events in the order written; with `waits` those of a NOT at the end after all
-        others."""
-        if not waits and (self.last[1:] > self.last[:-1]).all() and (self.ts[1:] >= self.ts[:-1]).all():
-            return np.arange(len(self))
-        written = [np.where(c < 0, NEVER, c) for c in self.ids.T[::-1]]
-        keys = (*written, self.last, *((self.waits,) if waits else ()), self.ts)
-        found: Ints = np.lexsort(keys)
-        return found
+        return self.state.values(column, at, self._kept[column])
 
 
 @dataclass(frozen=True)
@@ -177,7 +127,8 @@ class PatternMatcher:
         self.sequence = sequence
         self._own_columns = frozenset(column for _, column in self._read.union(*(columns_of(e) for e in conditions)))
         self._fresh = Matches.none(len(self.names))
-        self.waiting = Matches.none(len(self.names))
+        #: None: no match of the pattern waits.
+        self.waiting = WaitingMatches(len(self.names)) if config.pattern.waits else None
         self._ready: list[Made] = []
         self._finished: list[tuple[Ints, Ints]] = []
         bound = [frozenset(config.pattern.names_of(m.disjunct)) for m in built]
@@ -190,12 +141,16 @@ class PatternMatcher:
     @property
     def is_open(self) -> bool:
         """Whether `finish_slice` has work to do."""
-        return len(self._fresh.last) > 0 or len(self.waiting.last) > 0
+        return len(self._fresh.last) > 0 or self.waiting_count > 0
 
     @property
     def is_due(self) -> bool:
         """Whether time can bring a result."""
-        return len(self._ready) > 0 or len(self.waiting.last) > 0
+        return len(self._ready) > 0 or self.waiting_count > 0
+
+    @property
+    def waiting_count(self) -> int:
+        return 0 if self.waiting is None else len(self.waiting)
 
     # -- assignments
 
@@ -212,7 +167,7 @@ class PatternMatcher:
             self.many.see(newest, raw.partition_of)
         self._fresh = reduce(Matches.also, kept, self._fresh)
         if self.config.pattern.first and not self.config.pattern.waits:
-            self._fresh = _oldest(self._fresh)
+            self._fresh = oldest(self._fresh)
 
     def _kept(self, raw: Raw, number: int, machine: Machine, first: int, stop: int) -> Matches:
         events = raw.events[first:stop, : machine.events]
@@ -268,13 +223,11 @@ class PatternMatcher:
         """What the slice has brought: results, or matches that wait."""
         fresh, self._fresh = self._fresh, Matches.none(len(self.names))
         if len(fresh) and self._repeats:
-            fresh = _once(fresh)
-        if self.config.pattern.waits:
-            if len(fresh):
-                self._hold(fresh, raw.state, 1)
-                self.waiting = self.waiting.also(fresh)
-            if len(self.waiting):
-                self._fill_tails(raw)
+            fresh = once(fresh)
+        if self.waiting is not None:
+            self._hold(fresh, raw.state, 1)
+            self.waiting.add(fresh)
+            self._fill_tails(raw, self.waiting)
             return
         if not len(fresh):
             return
@@ -305,43 +258,46 @@ class PatternMatcher:
         self.results += sum(len(m.table) for m in made)
         return made
 
-    def _fill_tails(self, raw: Raw) -> None:
+    def _fill_tails(self, raw: Raw, waiting: WaitingMatches) -> None:
         """Events of a NOT at the end take the matches of their trace that wait for it."""
-        if not len(raw.tail_machine):
+        slots = waiting.of_traces(np.unique(raw.tail_serial))
+        if not len(slots):
             return
-        keep = np.ones(len(self.waiting), np.bool_)
+        held = waiting.at(slots)
+        keep = np.ones(len(held), np.bool_)
         times = raw.state.events.ts
         for number, machine in zip(self.machines, self.built, strict=True):
             for place, gap in enumerate(machine.gaps, machine.events):
                 if gap.after:
                     continue
                 tails = np.flatnonzero((raw.tail_machine == number) & (raw.tail_leaf == place))
-                mine = np.flatnonzero((self.waiting.machine == number) & self.waiting.waits)
+                mine = np.flatnonzero((held.machine == number) & held.waits)
                 if not len(tails) or not len(mine):
                     continue
                 tails = tails[np.argsort(raw.tail_serial[tails], kind="stable")]
-                low = np.searchsorted(raw.tail_serial[tails], self.waiting.serial[mine])
-                high = np.searchsorted(raw.tail_serial[tails], self.waiting.serial[mine], side="right")
+                low = np.searchsorted(raw.tail_serial[tails], held.serial[mine])
+                high = np.searchsorted(raw.tail_serial[tails], held.serial[mine], side="right")
                 match = np.repeat(mine, high - low)
                 event = raw.tail_event[tails[_ranges(low, high)]]
-                good = (event > self.waiting.last[match]) & (times[event] <= self.waiting.ts[match])
+                good = (event > held.last[match]) & (times[event] <= held.ts[match])
                 match, event = match[good], event[good]
                 name = self.config.pattern.leaves[gap.leaf].name
-                ids = {other: self.waiting.ids[match, at] for at, other in enumerate(self.names)}
-                ids |= {TRACE: self.waiting.last[match], name: event}
+                ids = {other: held.ids[match, at] for at, other in enumerate(self.names)}
+                ids |= {TRACE: held.last[match], name: event}
                 filled = np.ones(len(match), np.bool_)
                 for part in machine.gap_rest.get(place, ()):
                     filled &= self._true(part, raw, ids, len(match))
                 keep[match[filled]] = False
-        self._let_go(raw.state, keep)
+        self._let_go(raw.state, waiting, slots[~keep])
 
-    def _let_go(self, state: BookState, keep: Mask) -> None:
-        if not keep.all():
-            self._hold(self.waiting.at(~keep), state, -1)
-            self.waiting = self.waiting.at(keep)
+    def _let_go(self, state: BookState, waiting: WaitingMatches, slots: Ints) -> None:
+        self._hold(waiting.at(slots), state, -1)
+        waiting.drop(slots)
 
     def _hold(self, matches: Matches, state: BookState, by: int) -> None:
         """Waiting matches hold their events."""
+        if not len(matches):
+            return
         ids = matches.ids[matches.ids >= 0]
         refs, count = state.events.refs, state.count
         touched = np.unique(ids)
@@ -354,31 +310,29 @@ class PatternMatcher:
 
     def advance(self, frontier: int, state: BookState) -> list[Made]:
         """Results that are certain now, in order."""
-        table = state.payload
 
         def gather(columns: frozenset[ColumnKey], ids: Ids) -> dict[ColumnKey, pa.Array]:
-            assert table is not None
-            return {(name, c): picked(table.column(c), ids[name]) for name, c in columns}
+            return {(name, c): state.values(c, ids[name]) for name, c in columns}
 
         self._ready += self._passed(frontier, state, gather)
         return self.ready()
 
     def _passed(self, time: int, state: BookState, gather: Gather) -> list[Made]:
         """The matches that waited for an earlier time, as one table in order."""
-        due = self.waiting.ts < time
-        if not due.any():
+        waiting = self.waiting
+        slots = _NONE if waiting is None else waiting.due(time)
+        if waiting is None or not len(slots):
             return []
-        sure = self.waiting.at(due)
+        sure = waiting.at(slots)
         chosen = sure.at(sure.order(waits=True))
-        keep = ~due
         if self.config.pattern.first:
-            chosen = _oldest(sure)
+            chosen = oldest(sure)
             chosen = chosen.at(chosen.order(waits=True))
             self._finished.append((chosen.code, chosen.serial))
-            keep &= ~np.isin(self.waiting.serial, chosen.serial)
+            slots = np.union1d(slots, waiting.of_traces(np.unique(chosen.serial)))
         chosen = chosen.at(chosen.ts <= self.stop)
         made = [self._made(chosen, gather, state)] if len(chosen) else []
-        self._let_go(state, keep)
+        self._let_go(state, waiting, slots)
         return made
 
     def _made(self, matches: Matches, gather: Gather, state: BookState) -> Made:
@@ -404,25 +358,8 @@ class PatternMatcher:
         return np.concatenate([c for c, _ in found]), np.concatenate([s for _, s in found])
 
     def forget(self, state: BookState) -> None:
-        self._let_go(state, np.zeros(len(self.waiting), np.bool_))
-
-    def holders(self) -> list[Ints]:
-        """Arrays of event indices that move with the events."""
-        return [self.waiting.ids, self.waiting.last]
-
-
-def _oldest(matches: Matches) -> Matches:
-    """Of every trace the first match."""
-    by_age = matches.at(matches.order(waits=False))
-    return by_age.at(np.sort(np.unique(by_age.serial, return_index=True)[1]))
-
-
-def _once(matches: Matches) -> Matches:
-    """Equal assignments are one match: the one with the smallest time, and among equal times the one that does not
-    wait."""
-    order = np.lexsort((matches.waits, matches.ts))
-    _, first = np.unique(matches.ids[order], axis=0, return_index=True)
-    return matches.at(order[first])
+        if self.waiting is not None:
+            self._let_go(state, self.waiting, self.waiting.every())
 
 
 def _ranges(low: Ints, high: Ints) -> Ints:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from eddyline.model.window import FOREVER
 from eddyline.operators.pattern.book import TraceBook
 from eddyline.operators.pattern.config import BookConfig
 from eddyline.operators.pattern.matcher import Made, PatternMatcher
-from eddyline.operators.pattern.saved import restore_book, saved_book
+from eddyline.operators.pattern.saved import BookBlocks
 from eddyline.plan.patterns.patterns import PatternPlan, explain_pattern, plan_pattern, rules_for
 from eddyline.runtime.engine.epoch import Outcome
 from eddyline.runtime.engine.newest import placed
@@ -67,7 +68,7 @@ class PatternQuery(StoppedQuery):
 
     @property
     def left_open(self) -> int:
-        return len(self.matcher.waiting)
+        return self.matcher.waiting_count
 
     def plan(self, pipeline: Pipeline | None = None) -> str:
         return explain_pattern(self._plan)
@@ -97,6 +98,9 @@ class PatternUnit(UnitBase):
             self.pipeline.issues,
             self.pipeline.settings.tuning.patterns,
         )
+        self._blocks = BookBlocks(self.book)
+        #: Begins the names of all blocks.
+        self._block_name = f"{stream.name}-book-{uuid4().hex[:8]}"
         self.queries: dict[str, PatternQuery] = {}
         #: A book with rules stays without queries.
         self.stays = bool(sets)
@@ -166,20 +170,17 @@ class PatternUnit(UnitBase):
 
     def held(self) -> tuple[int, int]:
         state = self.book.state
-        payload = 0 if state.payload is None else state.payload.nbytes
-        return self.book.report()["events_held"], payload + sum(
+        return self.book.report()["events_held"], state.payload.nbytes + sum(
             a.nbytes for a in (*state.events, *state.links, *state.runs, *state.traces)
         )
 
     def snapshot(self) -> dict[str, tuple[object, Blocks]]:
-        epoch = f"{self.pipeline.epochs}-{self.pipeline.timeline(self.streams).next_rank}"
-        state, blocks = saved_book(self.book, f"{self.stream.name}-book-{self.kind.number(self)}-{epoch}")
-        return {f"{_OWN}:{self.name}": (state, blocks)}
+        return {f"{_OWN}:{self.name}": self._blocks.snapshot(self._block_name)}
 
     def restore(self, states: Mapping[str, object], load: Load) -> None:
         state = states.get(f"{_OWN}:{self.name}")
         if state is not None:
-            restore_book(self.book, state, load)
+            self._blocks.restore(state, load)
 
     def report(self) -> UnitFigures:
         figures = self.book.report()
@@ -207,9 +208,6 @@ class PatternKind(QueryKind[PatternUnit]):
 
     def serves(self, query: BoundQuery, start: int) -> bool:
         return query.pattern is not None
-
-    def number(self, unit: PatternUnit) -> int:
-        return list(self.units).index(unit.name)
 
     def add_stream(self, stream: Stream) -> None:
         """A stream with constraints has their books from the start."""
