@@ -14,6 +14,7 @@ import pytest
 
 from eddyline import Session
 from eddyline.errors import EddylineWarning, StateProblem, UserError
+from eddyline.runtime.sharded.workers.own import OwnProcesses
 from tests.cores.jobs import JOB, engines, kill, results, right, write
 
 
@@ -157,3 +158,19 @@ def test_cores_are_set_before_the_first_stream(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="SET cores comes too late"):
             session.set("cores", 2)
         assert session.job.settings.cores == 1
+
+
+def test_a_session_that_is_given_up_starts_no_process_again(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    before = engines()
+    with pytest.raises(ZeroDivisionError), Session(cores=2, checkpoint=str(tmp_path / "ck")) as session:
+        session.execute(JOB.format(tmp_path))
+        session.start()
+        raise ZeroDivisionError
+    psutil.wait_procs(engines() - before, 5)
+    time.sleep(0.5)
+    assert engines() <= before
+    with pytest.raises(StateProblem, match="the session has ended"):
+        processes = OwnProcesses()
+        processes.close()
+        processes.start(0)

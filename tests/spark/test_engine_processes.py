@@ -216,6 +216,8 @@ class Leaving(EngineProcesses):
     def __init__(self, own: OwnProcesses) -> None:
         self.folder, self.started, self._own = own.folder, 0, own
         self._listener = socket.socket(socket.AF_UNIX)
+        # The first process makes it, the last one removes it.
+        os.makedirs(self.folder, 0o700, exist_ok=True)
         self._listener.bind(os.path.join(self.folder, "8"))
         self._listener.listen()
         threading.Timer(0.2, self._listener.close).start()

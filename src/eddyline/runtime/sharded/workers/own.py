@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 
+from eddyline.errors import StateProblem
 from eddyline.runtime.sharded.workers.processes import EngineProcesses
 
 
@@ -23,6 +24,7 @@ class OwnProcesses(EngineProcesses):
         """`fleeting`: a folder that nobody continues from."""
         self._fleeting = [] if fleeting is None else [fleeting]
         self._lock = threading.Lock()
+        self._closed = False
         self._open()
 
     def _open(self) -> None:
@@ -45,8 +47,12 @@ class OwnProcesses(EngineProcesses):
     def start(self, number: int) -> None:
         with self._lock:
             assert self._forking.stdin is not None
+            if self._closed:
+                raise StateProblem(
+                    "the session has ended", hint="a batch that was running is repeated by the next start"
+                )
             if self._forking.poll() is not None:
-                self.close()
+                self._end()
                 self._open()
             with suppress(BrokenPipeError):
                 self._forking.stdin.write(f"{number}\n".encode())
@@ -58,7 +64,11 @@ class OwnProcesses(EngineProcesses):
         return self._forking.stdout.readline()
 
     def close(self) -> None:
-        """They end within a second."""
+        """They end within a second, and none is started any more."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         assert self._forking.stdin is not None and self._forking.stdout is not None
         if self._forking.stdin.closed:
             return
