@@ -299,9 +299,9 @@ class InputTuning:
     #: Rows of a parquet file that are decoded at once. A million rows take 56 to 63 ms with any number from 4,096 to
     #: 1,048,576 (`python -m bench.micro sizes`), so this is a bound of memory.
     parquet_rows: int = 131_072
-    #: Row groups of a stream with more references than these are all read: each group is compared with each reference,
-    #: which takes about a microsecond.
-    most_references: int = 1_000
+    #: Row groups of a stream that more queries read than these are all read: each group is compared with each query. A
+    #: bound of the time that takes.
+    most_readers: int = 1_000
     #: Bytes of a text file that are read at once. In portions of 4 MB a csv file of 40 MB (bids of NEXMark) takes 0.12 s
     #: of CPU; of 8 MB 0.11 s, of 2 MB 0.13 s, of 1 MB 0.16 s, of 256 kB 0.27 s.
     text_bytes: int = 4 << 20

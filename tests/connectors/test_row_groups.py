@@ -16,6 +16,8 @@ from eddyline.model.schema import Column, Schema
 from eddyline.operators.sharing.predicates import Box
 from eddyline.operators.sharing.skipping import Skipping, Stretch
 from eddyline.operators.sharing.value_sets import KEYS, ValueSet
+from eddyline.settings import Settings
+from eddyline.tuning import InputTuning, Tuning
 
 START = 1_700_000_000_000_000
 
@@ -108,6 +110,16 @@ def test_queries_that_need_every_row(tmp_path: Path, query: str, reason: str) ->
     with session(tmp_path / "s", query) as made:
         made.run()
         assert made.stats()["row_groups"]["s"] == {reason: 4}
+
+
+def test_row_groups_are_compared_with_a_bounded_number_of_queries(tmp_path: Path) -> None:
+    written(tmp_path / "s/1.parquet", range(20), 1)
+    asked = ["SELECT v FROM s WHERE k = 9", "SELECT v FROM s WHERE k = 8"]
+    for most, found in ((2, {"skipped": 4}), (1, {"more than 1 queries read the stream": 4})):
+        settings = Settings(tuning=Tuning(input=InputTuning(most_readers=most)))
+        with session(tmp_path / "s", *asked, settings=settings) as made:
+            made.run()
+            assert made.stats()["row_groups"]["s"] == found
 
 
 def test_a_new_query_reads_what_was_skipped_and_not_yet_taken(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 Answer   `skipping_of` gives the filters of all references to a stream, or the reason why all its rows are read: a row
          that no filter lets pass may still count, for a ROWS window, a pattern, a template, or a promise of the stream.
 Limits   Conditions between two references decide nothing. No row of a join that keeps rows without a partner is left
-         out. Beyond a number of references all rows are read: each row group is compared with each of them.
+         out. Beyond a number of queries all rows are read: each row group is compared with each of them.
 Reading  docs/formats.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
@@ -17,17 +17,25 @@ from eddyline.model.template import BoundRequests, BoundTemplate
 from eddyline.model.window import PartitionedRows, Rows
 from eddyline.operators.sharing.predicates import Box, boxes_of
 from eddyline.operators.sharing.skipping import Skipping
+from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.settings import Settings
 
 
-def skipping_of(stream: Stream, queries: Iterable[BoundQuery], settings: Settings, promises: bool) -> Skipping:
+def skipping_of(
+    stream: Stream,
+    queries: Iterable[BoundQuery],
+    settings: Settings,
+    promises: bool,
+    lowered_of: Callable[[BoundQuery], Lowered] = prepare,
+) -> Skipping:
     """
     Args:
         stream: Whose rows.
         queries: All that run, those behind subqueries too.
         settings: Those of the job.
         promises: Whether records may speak of the stream, or lie among its rows.
+        lowered_of: Gives the lowered form of a query.
     """
     if settings.row_groups == "off":
         return Skipping(stream.time, problem="row_groups is off")
@@ -35,16 +43,14 @@ def skipping_of(stream: Stream, queries: Iterable[BoundQuery], settings: Setting
         return Skipping(stream.time, problem="rows are checked against promises or constraints")
     if stream.most_ahead is not None:
         return Skipping(stream.time, problem="rows may lie too far ahead of the clock")
+    readers = [query for query in queries if any(r.source == stream.name for r in query.references)]
+    most = settings.tuning.input.most_readers
+    problems = [f"more than {most:,} queries read the stream"] if len(readers) > most else []
+    problems = problems or [problem for query in readers if (problem := _problem(query, stream.name))]
+    if problems:
+        return Skipping(stream.time, problem=problems[0])
     found: list[Sequence[Box]] = []
-    for query in queries:
-        if not any(reference.source == stream.name for reference in query.references):
-            continue
-        problem = _problem(query, stream.name)
-        if not problem and len(found) >= settings.tuning.input.most_references:
-            problem = f"more than {settings.tuning.input.most_references} references read the stream"
-        if problem:
-            return Skipping(stream.time, problem=problem)
-        lowered = prepare(query)
+    for lowered in map(lowered_of, readers):
         found += [
             boxes_of(lowered.filters[place], place)
             for place, seat in enumerate(lowered.seats)

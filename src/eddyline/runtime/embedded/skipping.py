@@ -15,6 +15,8 @@ from eddyline.connectors.files.files import FileSource
 from eddyline.connectors.files.parts import by_groups
 from eddyline.model.query import BoundQuery
 from eddyline.operators.sharing.skipping import Skipping
+from eddyline.plan.lower import Lowered
+from eddyline.plan.prepare import prepare
 from eddyline.plan.skippable import skipping_of
 from eddyline.runtime.embedded.reader import StreamReader
 from eddyline.runtime.engine.lateness import late_below
@@ -45,6 +47,11 @@ class EmbeddedSkipping:
         promises = self._driver.has_announced or name in pipeline.gating.gates or intake.promised is not None
         promises = promises or is_concerned(stream) or name not in self._driver.splitting.plain
         if name not in self._found or self._found[name][0] != promises:
-            made = skipping_of(stream, queries, pipeline.settings, promises)
+            made = skipping_of(stream, queries, pipeline.settings, promises, self._lowered)
             self._found[name] = promises, replace(made, counts=intake.row_groups)
         return self._found[name][1].at(late_below(pipeline, name))
+
+    def _lowered(self, query: BoundQuery) -> Lowered:
+        """The form in which a query runs: planning it again would cost as much as to register it."""
+        found = getattr(self._driver.pipeline.queries[query.name], "lowered", None)
+        return found if isinstance(found, Lowered) else prepare(query)
