@@ -2,8 +2,8 @@
 found.
 
 Answer   Query after query runs on every engine in turns, round after round; engines of `--once` have a turn in the
-         first round only, and the samples of Flink come from one Java process, in that round. The numbers of results
-         are compared with a batch computation. After every round the JSON file of the query and the table
+         first round only, and the samples of Flink and Spark come from one process each, in that round. The numbers of
+         results are compared with a batch computation. After every round the JSON file of the query and the table
          `results/table.md` are written. An engine that fails in a query is named with the reason and has no further
          turn in it; the run goes on. `--minutes` begins no further query when they are over. `--add` adds to the
          samples of earlier files, of the same engines or of others. `--table` only writes the table. `--answers` runs
@@ -46,7 +46,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--once",
         nargs="*",
-        default=["spark"],
+        default=[],
         choices=engines.ENGINES,
         help="engines with a turn in the first round only",
     )
@@ -136,7 +136,7 @@ class Turns:
                 # Kernels are compiled once per machine: no sample has that in it.
                 self._run("embedded")
         for engine in [engine for engine in self.samples if engine not in self.failed]:
-            if turn and (engine in self.options.once or engine == "flink"):
+            if turn and (engine in self.options.once or engine in engines.WARM):
                 continue
             taken = self._run(engine)
             self.samples[engine] += taken

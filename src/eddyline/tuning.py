@@ -338,6 +338,8 @@ class InputTuning:
     #: On several shards, a file of which a batch reads more than this is read by several tasks, where its format allows
     #: it. Each range of a csv file reads the header line again, and each gives a packet to every shard.
     piece_bytes: int = 4 << 20
+    #: Between two batches a process with engines reads at most this many bytes of what is likely to come.
+    ahead_bytes: int = 64 << 20
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ def test_a_shard_is_found_in_memory(
     spark, data: Path, monkeypatch: pytest.MonkeyPatch, shards: int, shuffled: bool
 ) -> None:
     """Also with more shards than slots."""
-    monkeypatch.setattr(conductor, "_TASK_BYTES", 1 if shuffled else 1 << 20)
+    if shuffled:
+        monkeypatch.setattr(conductor, "_TASK_BYTES", 1)
+        monkeypatch.setattr(conductor, "_on_one_machine", lambda context: False)
     job, _ = run_script(spark, script(data, 1), data / "checkpoint", None, shards)
     assert job.progress.batches == BATCHES and sum(job.progress.came_from.values()) == BATCHES * shards
     assert found(job.progress.came_from, shards) >= 0.95

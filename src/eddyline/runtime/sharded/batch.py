@@ -63,6 +63,10 @@ class BatchDocument:
     at: int = 0
     #: Shard -> the object with the header of its state before the batch; none before the first one.
     before: Mapping[int, str] = field(default_factory=dict)
+    #: Queries whose results nothing takes: they are counted.
+    untaken: frozenset[str] = frozenset()
+    #: Pieces that the next batch is likely to begin with, which nothing but the time of processes depends on.
+    likely: tuple[FilePiece, ...] = ()
 
     @property
     def size(self) -> int:

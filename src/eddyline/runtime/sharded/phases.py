@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -58,6 +58,13 @@ class Phases:
     def serving(self, shards: int) -> Phases:
         """For a process that has as many shards of each step."""
         return replace(self, most_engines=max(self.most_engines, shards))
+
+    def reading_of(self, batch: BatchDocument, piece: FilePiece) -> Hashable:
+        """All that decides about the packets of a piece: where it is the same, they are."""
+        name, late = piece.stream, batch.late_below
+        stream = self.layout(batch).streams[self.layout(batch).numbers[name]]
+        known = bool(batch.control), bool(batch.before), name in late, late.get(name)
+        return batch.layout, piece, known, limit_at(stream, batch.at)
 
     def read(self, batch: BatchDocument, piece: FilePiece) -> Iterator[Packet]:
         """A piece of the batch as packets of bounded size; every piece gives at least one for each shard, so that its
@@ -132,7 +139,7 @@ class Phases:
         clock.append(time.perf_counter())
         changed = engine.control(layout, batch.control)
         silent = {name for name, routing in layout.routing.routings.items() if not routing.uses(shard)}
-        shelf = Shelf(layout, shard, batch.number, silent)
+        shelf = Shelf(layout, shard, batch.number, silent, batch.untaken)
         outcome = engine.step(assembled.epoch, shelf.take)
         clock.append(time.perf_counter())
         written = engines.kept(shard, batch.number, opened, assembled.epoch.idle)

@@ -18,6 +18,8 @@ Limits   A task waits for nothing but an earlier attempt at its own shards, so m
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -32,7 +34,8 @@ from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packet import Packet
 from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.phases import Phases
-from eddyline.runtime.sharded.workers.processes import SiblingProcesses
+from eddyline.runtime.sharded.workers.processes import SiblingProcesses, folder_of, make_private
+from eddyline.runtime.sharded.workers.shared_pieces import remove
 from eddyline.runtime.spark.job.failure import reported
 
 #: A task costs tens of milliseconds before it reads: a second one must have something to read. What the shards may read
@@ -48,6 +51,7 @@ class SparkConductor:
         self.phases = phases
         self._context = spark.sparkContext
         self._slots = _slots(self._context)
+        self._ranges: dict[int, RDD[int]] = {}
 
     def run(self, batch: BatchDocument, packets: DataFrame | None = None) -> list[Parcel]:
         """Run all phases of a batch.
@@ -58,7 +62,13 @@ class SparkConductor:
         layout = self.phases.layout(batch)
         width = layout.width
         asked = self._asked(width)
-        if packets is None and batch.size * (width - 1) <= _TASK_BYTES:
+        shared = ""
+        if packets is None and _on_one_machine(self._context):
+            shared = _shared_folder()
+            found = self._tasks(width).mapPartitionsWithIndex(
+                _Work(self.phases, batch, asked, 0, shared=shared).step_all
+            )
+        elif packets is None and batch.size * (width - 1) <= _TASK_BYTES:
             found = self._tasks(width).mapPartitionsWithIndex(
                 _Work(self.phases, batch, asked, 0, (batch.pieces,)).read_and_step
             )
@@ -69,11 +79,17 @@ class SparkConductor:
             read += [] if packets is None else [packets.rdd.map(work.placed)]
             found = self._context.union(read).partitionBy(width, int).mapPartitionsWithIndex(work.step)
         for step in range(1, layout.steps):
-            found = found.partitionBy(width, int).mapPartitionsWithIndex(_Work(self.phases, batch, asked, step).step)
-        parcels = [Parcel(*fields) for _, fields in found.collect()]
-        # Else its files stay until the JVM finds the job's objects to be garbage.
-        found.cleanShuffleDependencies()
-        return parcels
+            found = found.partitionBy(width, int).mapPartitionsWithIndex(
+                _Work(self.phases, batch, asked, step, shared=shared).step
+            )
+        try:
+            return [Parcel(*fields) for _, fields in found.collect()]
+        finally:
+            if not shared or layout.steps > 1:
+                # Else its files stay until the JVM finds the job's objects to be garbage.
+                found.cleanShuffleDependencies()
+            if shared:
+                remove(shared)
 
     def _asked(self, width: int) -> _Asked:
         """What processes of executors are asked to do: as many per executor as it has slots."""
@@ -82,13 +98,29 @@ class SparkConductor:
         return _Asked(processes, bytes(CloudPickleSerializer().dumps(phases)))
 
     def _tasks(self, count: int) -> RDD[int]:
-        return self._context.parallelize(range(count), count)
+        """One partition for each task; the same for all batches, as each call to the JVM costs."""
+        if count not in self._ranges:
+            self._ranges[count] = self._context.parallelize(range(count), count)
+        return self._ranges[count]
 
 
 def _slots(context: SparkContext) -> int:
     """Tasks that one executor runs at a time, as far as the driver can know."""
     said = context.getConf().get("spark.executor.cores", None)
     return max(1, int(said) if said and not context.master.startswith("local[") else context.defaultParallelism)
+
+
+def _on_one_machine(context: SparkContext) -> bool:
+    return context.master == "local" or context.master.startswith("local[")
+
+
+def _shared_folder() -> str:
+    """For one batch; where this program is killed, it goes when another one starts."""
+    folder = folder_of(os.getpid())
+    make_private(folder)
+    folder = os.path.join(folder, uuid.uuid4().hex)
+    os.mkdir(folder)
+    return folder
 
 
 class _Asked(NamedTuple):
@@ -108,6 +140,8 @@ class _Work:
     number: int
     #: The pieces that each task reads.
     groups: tuple[tuple[FilePiece, ...], ...] = ()
+    #: Where the processes with engines share the pieces of the batch.
+    shared: str = ""
 
     def read(self, task: int, nothing: Iterable[int]) -> Iterator[Travelling]:
         # Spark uses a worker again that has read its input.
@@ -134,9 +168,13 @@ class _Work:
 
         with reported(f"shard {shard}"):
             number, asked = place % self.asked.processes, self.asked.phases
-            for made in processes.step(number, asked, self.batch, shard, mine(), resident_bytes()):
+            for made in processes.step(number, asked, self.batch, shard, mine(), resident_bytes(), self.shared):
                 yield (made.shard % self._width, tuple(made))
         yield from further
+
+    def step_all(self, place: int, nothing: Iterable[int]) -> Iterator[Travelling]:
+        list(nothing)
+        yield from self.step(place, ())
 
     def read_and_step(self, place: int, nothing: Iterable[int]) -> Iterator[Travelling]:
         list(nothing)

@@ -9,11 +9,11 @@ State    The files of each stream as far as they are known: where another proces
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
-from eddyline.runtime.sharded.ingest.backlog import places_of, taken_between
+from eddyline.runtime.sharded.ingest.backlog import TakenUpTo, places_of, taken_between
 from eddyline.runtime.sharded.ingest.control import read_control
 from eddyline.runtime.sharded.ingest.file_log import FileLog
 from eddyline.runtime.sharded.ingest.needed import latest_bounds
@@ -44,6 +44,7 @@ class Inputs:
         start = first_offset(self._logs) if head is None else head.position
         begins, ends = places_of(start), places_of(end)
         pieces: list[FilePiece] = []
+        likely: list[FilePiece] = []
         ended: list[str] = []
         for name, log in self._logs.items():
             first, last = begins[name], ends[name]
@@ -53,7 +54,9 @@ class Inputs:
                 log.check(needed)
             closes = not end["open"][name] and (start["open"][name] or last > first)
             log.forget(first.files)
-            pieces += self._cutters[name].pieces(taken_between(log, first, last), closes)
+            mine = [*self._cutters[name].pieces(taken_between(log, first, last), closes)]
+            pieces += mine
+            likely += self._likely(name, last, mine)
             if closes and last == first:
                 ended.append(name)
         records = range(start["control"], end["control"])
@@ -63,4 +66,15 @@ class Inputs:
         at = end.get("at", 0)
         notes = {} if head is None else head.notes
         known = (notes[0].get("lines", {}) if notes else {}, latest_bounds(notes.values()))
-        return BatchDocument(number, packed.digest, tuple(pieces), tuple(control), tuple(ended), *known, at, before)
+        what = tuple(pieces), tuple(control), tuple(ended)
+        return BatchDocument(number, packed.digest, *what, *known, at, before, likely=tuple(likely))
+
+    def _likely(self, name: str, end: TakenUpTo, pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
+        """Pieces of a stream after a batch: as many files as the batch has, and at most twice its bytes."""
+        log, left = self._logs[name], 2 * sum(piece.size for piece in pieces)
+        until = TakenUpTo(min(end.files + len({piece.path for piece in pieces}), log.total))
+        for piece in self._cutters[name].pieces(taken_between(log, end, until), False) if until > end else ():
+            left -= piece.size
+            if left < 0:
+                return
+            yield piece

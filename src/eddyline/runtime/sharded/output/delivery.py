@@ -179,6 +179,12 @@ class BatchDelivery(QuerySinks):
                     found[query.name] = tuple(dict.fromkeys(targets))
         return found
 
+    def untaken(self) -> frozenset[str]:
+        """Queries whose results are for nobody; those of groups in parts are merged to know how many they are."""
+        with self._lock:
+            taken = {*self.sinks, *self.marked, *self.merging}
+            return frozenset(name for name in list(self.schemas) if name not in taken)
+
     def _deliver(self, parcels: Iterable[Parcel], batch: int) -> None:
         pieces: dict[tuple[str, str], list[Parcel]] = {}
         delivered = Delivered(batch, results={name: 0 for name in self.schemas if name == results_of(name)})
@@ -228,6 +234,9 @@ class BatchDelivery(QuerySinks):
                 # Nobody takes them: they are counted and not read.
                 delivered.results[name] += sum(parcel.rows for parcel in parcels)
             elif kind == "result":
+                counted = [parcel for parcel in parcels if parcel.path is None and parcel.blob is None]
+                delivered.results[name] = delivered.results.get(name, 0) + sum(parcel.rows for parcel in counted)
+                parcels = [parcel for parcel in parcels if parcel not in counted]
                 for table in self._results(name, parcels, delivered.issues):
                     if name == results_of(name):
                         delivered.results[name] = delivered.results.get(name, 0) + len(table)

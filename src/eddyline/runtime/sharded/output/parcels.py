@@ -45,7 +45,8 @@ class Parcel(NamedTuple):
     shard: int
     #: Of a query with several files those of the first one only.
     rows: int
-    #: A file that has landed; otherwise an Arrow IPC file, where the rows are too many to travel.
+    #: A file that has landed; otherwise an Arrow IPC file, where the rows are too many to travel. Results that are only
+    #: counted have neither path nor blob.
     path: str | None
     blob: bytes | None
 
@@ -53,8 +54,11 @@ class Parcel(NamedTuple):
 class Shelf:
     """Results of an epoch that still runs."""
 
-    def __init__(self, layout: JobLayout, shard: int, batch: int, silent: Set[str]) -> None:
-        self._layout, self._shard, self._batch = layout, shard, batch
+    def __init__(
+        self, layout: JobLayout, shard: int, batch: int, silent: Set[str], untaken: Set[str] = frozenset()
+    ) -> None:
+        self._layout, self._shard, self._batch, self._untaken = layout, shard, batch, untaken
+        self._counts: dict[str, int] = {}
         #: Queries that have no cell here.
         self.silent = silent
         self._files: dict[str, Landed | Staged] = {}
@@ -65,6 +69,9 @@ class Shelf:
         for query, tables in outcome.results.items():
             for table in tables if results_of(query) not in self.silent else ():
                 if not len(table):
+                    continue
+                if query in self._untaken:
+                    self._counts[query] = self._counts.get(query, 0) + len(table)
                     continue
                 if query not in self._files:
                     targets = self._layout.files.get(query)
@@ -78,6 +85,9 @@ class Shelf:
     def sent(self, outcome: Outcome) -> Iterator[Parcel]:
         """All results of queries of which some are in files, or that are large enough for files of their own; they are
         no longer in the outcome."""
+        self.take(Outcome({query: outcome.results.pop(query, []) for query in self._untaken}))
+        for query, count in self._counts.items():
+            yield Parcel("result", query, self._shard, count, None, None)
         large = self._layout.settings.tuning.output.shard_file_bytes
         for query in [query for query in outcome.results if query in self._layout.files]:
             if query in self._files or sum(table.nbytes for table in outcome.results[query]) >= large:

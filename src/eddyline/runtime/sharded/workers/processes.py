@@ -53,10 +53,18 @@ class EngineProcesses(Protocol):
         """Start the one with a number, unless it answers."""
 
     def step(
-        self, number: int, phases: bytes, batch: BatchDocument, shard: int, packets: Iterable[Packet], beside: int = 0
+        self,
+        number: int,
+        phases: bytes,
+        batch: BatchDocument,
+        shard: int,
+        packets: Iterable[Packet],
+        beside: int = 0,
+        shared: str = "",
     ) -> Iterator[Packet | Parcel]:
-        """The process is there before the packets are read: it inherits none of them."""
-        yield from self._made(number, Task(phases, batch, shard, beside, self.lends), packets)
+        """The process is there before the packets are read: it inherits none of them. It finds others where the pieces
+        of the batch are `shared`."""
+        yield from self._made(number, Task(phases, batch, shard, beside, self.lends, shared), packets)
 
     def read(self, number: int, phases: bytes, batch: BatchDocument, piece: FilePiece) -> Iterator[Packet]:
         yield from self._made(number, Task(phases, batch, piece, 0, self.lends), ())
@@ -136,7 +144,7 @@ def folder_of(owner: int) -> str:
 
 def start(folder: str, number: int, owner: int) -> None:
     """Fork a process for engines, unless one answers."""
-    _make_private(folder)
+    make_private(folder)
     path = _path(folder, number)
     with _locked(folder):
         if (found := _answering(path)) is not None:
@@ -203,7 +211,7 @@ def _path(folder: str, number: int) -> str:
     return os.path.join(folder, str(number))
 
 
-def _make_private(folder: str) -> None:
+def make_private(folder: str) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, stat.S_IRWXU)
     found = os.lstat(folder)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import pickle
 import select
@@ -21,14 +22,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from eddyline.errors import EddylineError, as_fault
 from eddyline.runtime.sharded.batch import BatchDocument, FilePiece
 from eddyline.runtime.sharded.ingest.packet import Packet
+from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.phases import Phases
+from eddyline.runtime.sharded.workers.ahead import ReadAhead
 from eddyline.runtime.sharded.workers.lent import Filling, Lent
+from eddyline.runtime.sharded.workers.shared_pieces import SharedPieces
 from eddyline.runtime.sharded.workers.wire import LARGE, Wire
 
 #: Seconds without a task after which a process ends, as Spark's Python workers do.
@@ -52,6 +56,8 @@ class Task(NamedTuple):
     beside: int = 0
     #: Whether the contents of packets stay in memory of this process: who asks gets handles to it.
     lends: bool = False
+    #: Where the processes that step shards of the batch share its pieces; empty: the packets follow the task.
+    shared: str = ""
 
 
 def serve(listener: socket.socket, owner: int, leave: Callable[[], None], idle: float = IDLE_SECONDS) -> NoReturn:
@@ -68,7 +74,9 @@ def serve(listener: socket.socket, owner: int, leave: Callable[[], None], idle: 
     tell_system(_NAME, NAME.encode())
     threading.Thread(target=_end_with, args=(owner, leave), name=NAME, daemon=True).start()
     listener.settimeout(idle)
+    ahead = ReadAhead()
     while True:
+        ahead.fill(partial(_is_asked, listener))
         try:
             connection, _ = listener.accept()
         except TimeoutError:
@@ -76,16 +84,20 @@ def serve(listener: socket.socket, owner: int, leave: Callable[[], None], idle: 
             os._exit(0)
         # Whoever asked may have been killed.
         with connection, contextlib.suppress(ConnectionError, EOFError):
-            _answer(connection)
+            _answer(connection, ahead)
 
 
-def _answer(connection: socket.socket) -> None:
+def _is_asked(listener: socket.socket) -> bool:
+    return bool(select.select([listener], [], [], 0)[0])
+
+
+def _answer(connection: socket.socket, ahead: ReadAhead) -> None:
     wire = Wire(connection)
     # Who connects while this process leaves hears nothing, and starts another one.
     wire.send(os.getpid())
     task: Task = wire.receive()
     filling = _filling(task)
-    made = _made(task, list(map(read, iter(wire.receive, None))))
+    made = _made(task, list(map(read, iter(wire.receive, None))), ahead)
     while True:
         try:
             one = next(made, None)
@@ -118,12 +130,29 @@ def read(packet: Packet) -> Packet:
     return Packet._make(field.read() if isinstance(field, Lent) else field for field in packet)
 
 
-def _made(task: Task, packets: list[Packet]) -> Iterator[Any]:
+def _made(task: Task, packets: list[Packet], ahead: ReadAhead) -> Iterator[Any]:
     phases = _phases(task.phases)
     if isinstance(task.what, FilePiece):
         yield from phases.read(task.batch, task.what)
-    else:
-        yield from phases.step(task.batch, task.what, packets, task.beside)
+        return
+    width = phases.layout(task.batch).width if task.shared else 0
+    if task.shared:
+        shared = SharedPieces(task.shared, task.batch.pieces, partial(_read, phases, task.batch, ahead))
+        packets += shared.packets(task.what, width)
+    for made in phases.step(task.batch, task.what, packets, task.beside):
+        yield made
+        # Shards of further steps find what those of the first one have read.
+        if task.shared and task.what < width and isinstance(made, Parcel) and made.kind == "note":
+            ahead.look(phases, task.batch, task.what, json.loads(made.blob or b"")["late_below"], width)
+
+
+def _read(phases: Phases, batch: BatchDocument, ahead: ReadAhead, piece: FilePiece) -> list[Packet]:
+    try:
+        return ahead.read(phases, batch, piece)
+    except (EddylineError, OSError):
+        raise
+    except Exception as problem:
+        raise as_fault(problem, str(piece)) from problem
 
 
 @lru_cache(maxsize=4)

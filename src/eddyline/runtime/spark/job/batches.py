@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from eddyline.runtime.sharded.job.roster import ShardedRoster
 from eddyline.runtime.sharded.output.parcels import Parcel
 from eddyline.runtime.sharded.phases import Phases
 from eddyline.runtime.sharded.shard.pipeline import ShardEngine
+from eddyline.runtime.sharded.storage.heads import Head
 from eddyline.runtime.spark.conductor import SparkConductor
 from eddyline.runtime.spark.ingest.frames import BATCH, said_of
 from eddyline.state.sealed import damaged
@@ -59,7 +61,7 @@ class SparkBatches:
         packed = self._first if self._roster is None else self._roster.packed
         source, end = offsets_of(self._checkpoint, number)
         return self._batches.parcels(
-            number, source, lambda head: (self._inputs.batch(number, packed, end, head), end), partial(self._run, frame)
+            number, source, lambda head: (self._planned(number, packed, end, head), end), partial(self._run, frame)
         )
 
     def _run(self, frame: DataFrame, batch: BatchDocument) -> list[Parcel]:
@@ -67,6 +69,10 @@ class SparkBatches:
             return self._conductor.run(batch)
         self._spark.sparkContext.setLocalProperty(BATCH, said_of(batch))
         return self._conductor.run(batch, frame)
+
+    def _planned(self, number: int, packed: PackedLayout, end: dict[str, Any], head: Head | None) -> BatchDocument:
+        batch = self._inputs.batch(number, packed, end, head)
+        return batch if self._roster is None else replace(batch, untaken=self._roster.delivery.untaken())
 
 
 def offsets_of(checkpoint: str, number: int) -> tuple[str, dict[str, Any]]:

@@ -41,6 +41,7 @@ from eddyline.runtime.spark.ingest.sources import PacketSource
 from eddyline.runtime.spark.job.batches import SparkBatches
 from eddyline.runtime.spark.job.failure import is_lost, readable
 from eddyline.runtime.spark.job.guest import is_shared, job_settings
+from eddyline.runtime.spark.job.helpers import quick_helpers
 from eddyline.runtime.spark.job.stages import StageTimes
 from eddyline.runtime.spark.output.table_sink import open_spark_sink
 from eddyline.state.sealed import kept_in
@@ -242,7 +243,8 @@ class SparkDriver(ShardedDriver):
         if self._stopping:
             # The request came before the start; the one of an earlier run has been forgotten.
             ask_to_stop(self.layout.checkpoint, self._last_control)
-        self.spark.dataSource.register(PacketSource)
+        with quick_helpers(self.spark.sparkContext):
+            self.spark.dataSource.register(PacketSource)
         if self.roster is not None:
             self.roster.begin()
             self.layout = self.roster.layout

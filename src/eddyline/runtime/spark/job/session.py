@@ -27,7 +27,9 @@ from pyspark import accumulators
 from pyspark.sql import SparkSession
 
 from eddyline.errors import SettingProblem
+from eddyline.runtime.spark.job import helpers
 from eddyline.runtime.spark.job.java import suitable_java
+from eddyline.runtime.spark.job.light_home import light_home, remove_with
 from eddyline.runtime.spark.job.local_files import keep_in_process
 
 _PY4J = os.path.join(os.path.dirname(py4j.__file__), "")
@@ -109,8 +111,10 @@ def open_session(
     for key, value in (wanted | dict(settings or {})).items():
         builder = builder.config(key, value)
     _keep_quiet()
-    with warnings.catch_warnings(), _aside(log_path()):
+    with warnings.catch_warnings(), _aside(log_path()), light_home(master.startswith("local")) as made:
         warnings.simplefilter("ignore")
+        if made:
+            made += helpers.start(made[0])
         handler = signal.getsignal(signal.SIGINT)
         session = _started(builder)
         if threading.current_thread() is threading.main_thread():
@@ -120,6 +124,9 @@ def open_session(
     session.sparkContext.setLogLevel(os.environ.get("EDDYLINE_SPARK_LOG", "ERROR"))
     if master.startswith("local"):
         keep_in_process(session)
+        remove_with(session.sparkContext._jvm, made)
+        if made:
+            session.sparkContext.environment[helpers.HOME] = str(made[0])
     return session
 
 
