@@ -302,6 +302,8 @@ class InputTuning:
     #: Row groups of a stream that more queries read than these are all read: each group is compared with each query. A
     #: bound of the time that takes.
     most_readers: int = 1_000
+    #: Row groups of fewer rows are read without a look at their statistics: looking takes about as long.
+    least_looked_at: int = 1_000
     #: Bytes of a text file that are read at once. In portions of 4 MB a csv file of 40 MB (bids of NEXMark) takes 0.12 s
     #: of CPU; of 8 MB 0.11 s, of 2 MB 0.13 s, of 1 MB 0.16 s, of 256 kB 0.27 s.
     text_bytes: int = 4 << 20

@@ -28,7 +28,7 @@ def stretch(path: Path, table: pa.Table, *columns: Column) -> Stretch | None:
     opened = parquet.ParquetFile(path)
     schema = Schema((*columns, Column("ts", TIMESTAMP)))
     nothing = Box({column.name: ValueSet(()) for column in columns}, {c.name: c.type for c in columns})
-    return GroupFacts(opened.metadata, opened.schema_arrow, schema).skipped(0, Skipping("ts", [[nothing]]))
+    return GroupFacts(opened.metadata, opened.schema_arrow, schema).skipped(0, Skipping("ts", lambda: [[nothing]]))
 
 
 def test_event_times_are_those_of_rows_that_are_read(tmp_path: Path) -> None:
@@ -72,7 +72,12 @@ def written(path: Path, seconds: range, key: int, last: float | None = None) -> 
     parquet.write_table(pa.table(table), path, row_group_size=5)
 
 
+#: Row groups of any size are looked at.
+ANY_GROUP = Settings(tuning=Tuning(input=InputTuning(least_looked_at=0)))
+
+
 def session(folder: Path, *queries: str, **options: object) -> Session:
+    options.setdefault("settings", ANY_GROUP)
     made = Session(**options)
     made.execute("SET epoch_rows = 10")
     made.execute(
@@ -98,6 +103,10 @@ def test_a_late_row_is_found_in_a_row_group_that_nothing_can_use(tmp_path: Path)
     ("query", "reason"),
     [
         ("SELECT v FROM s WHERE v + k < 0", "a query can use rows"),
+        (
+            "SELECT count(*) AS n FROM s WHERE k = 9 EMIT EVERY 1 SECOND",
+            "an aggregate without GROUP BY begins with the first row of the stream",
+        ),
         ("SELECT a.v FROM s [ROWS 3] a, s [NOW] b WHERE a.k = 9 AND b.k = 9", "a ROWS window counts all rows"),
         (
             "SELECT a.v FROM s [RANGE 1 SECOND] a LEFT JOIN s [RANGE 1 SECOND] b ON a.k = b.k AND a.k = 9 AND b.k = 9",
@@ -112,11 +121,18 @@ def test_queries_that_need_every_row(tmp_path: Path, query: str, reason: str) ->
         assert made.stats()["row_groups"]["s"] == {reason: 4}
 
 
+def test_small_row_groups_are_not_looked_at(tmp_path: Path) -> None:
+    written(tmp_path / "s/1.parquet", range(20), 1)
+    with session(tmp_path / "s", "SELECT v FROM s WHERE k = 9", settings=Settings()) as made:
+        made.run()
+        assert made.stats()["row_groups"]["s"] == {"a row group has few rows": 4}
+
+
 def test_row_groups_are_compared_with_a_bounded_number_of_queries(tmp_path: Path) -> None:
     written(tmp_path / "s/1.parquet", range(20), 1)
     asked = ["SELECT v FROM s WHERE k = 9", "SELECT v FROM s WHERE k = 8"]
     for most, found in ((2, {"skipped": 4}), (1, {"more than 1 queries read the stream": 4})):
-        settings = Settings(tuning=Tuning(input=InputTuning(most_readers=most)))
+        settings = Settings(tuning=Tuning(input=InputTuning(most_readers=most, least_looked_at=0)))
         with session(tmp_path / "s", *asked, settings=settings) as made:
             made.run()
             assert made.stats()["row_groups"]["s"] == found

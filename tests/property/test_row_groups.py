@@ -12,6 +12,8 @@ import pytest
 
 from eddyline import Session
 from eddyline.connectors.results.output import result_files
+from eddyline.settings import Settings
+from eddyline.tuning import InputTuning, Tuning
 from tests.memory import folder_of_a_case
 from tests.oracle.expressions import Call, Col, Expression, Lit, render
 from tests.oracle.intake import Epoch, Stream, Values, intake
@@ -98,7 +100,8 @@ def plain(value: object) -> object:
 def run(
     folder: Path, statements: list[str], row_groups: str
 ) -> tuple[list[tuple[object, ...]], dict[str, dict[str, int]]]:
-    with Session(out=str(folder / row_groups)) as session:
+    settings = Settings(tuning=Tuning(input=InputTuning(least_looked_at=0)))
+    with Session(settings, out=str(folder / row_groups)) as session:
         session.execute(f"SET experiment.row_groups = '{row_groups}'; SET epoch_rows = 7;")
         for statement in statements:
             session.execute(statement)

@@ -10,6 +10,7 @@ Reading  docs/formats.md
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from eddyline.model.query import BoundQuery
 from eddyline.model.schema import Stream
@@ -49,14 +50,18 @@ def skipping_of(
     problems = problems or [problem for query in readers if (problem := _problem(query, stream.name))]
     if problems:
         return Skipping(stream.time, problem=problems[0])
-    found: list[Sequence[Box]] = []
-    for lowered in map(lowered_of, readers):
-        found += [
-            boxes_of(lowered.filters[place], place)
-            for place, seat in enumerate(lowered.seats)
+    lowered = [lowered_of(query) for query in readers]
+
+    @cache
+    def references() -> list[Sequence[Box]]:
+        return [
+            boxes_of(one.filters[place], place)
+            for one in lowered
+            for place, seat in enumerate(one.seats)
             if seat.source == stream.name
         ]
-    return Skipping(stream.time, found)
+
+    return Skipping(stream.time, references, least_rows=settings.tuning.input.least_looked_at)
 
 
 def _problem(query: BoundQuery, stream: str) -> str:
@@ -67,6 +72,8 @@ def _problem(query: BoundQuery, stream: str) -> str:
         return "an event pattern reads the stream"
     if query.keeping is not None or query.living is not None:
         return "an outer join, or EXISTS, keeps rows without a partner"
+    if query.is_aggregate and not query.group_by and not query.distinct:
+        return "an aggregate without GROUP BY begins with the first row of the stream"
     if any(isinstance(r.window, Rows | PartitionedRows) for r in query.references if r.source == stream):
         return "a ROWS window counts all rows"
     return ""

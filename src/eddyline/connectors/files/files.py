@@ -135,7 +135,8 @@ class FileSource:
         self._rest: RecordBlock | None = None
         #: What row groups need not be read now; None: all are read.
         self.skipping: Skipping | None = None
-        self._asked: Asked | None = (lambda: self.skipping) if by_groups(stream.options) else None
+        self.has_groups = by_groups(stream.options)
+        self._asked: Asked | None = (lambda: self.skipping) if self.has_groups else None
         self._next_look = float("-inf")
         self._empty = target_of(stream.schema, columns).empty_table()
         self._look()

@@ -11,7 +11,8 @@ Reading  docs/formats.md
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,30 +24,44 @@ from eddyline.operators.sharing.column_keys import has_keys, literal_key
 from eddyline.operators.sharing.skipping import Skipping, Stretch
 from eddyline.operators.sharing.value_sets import KEYS, Span, ValueSet
 
+_FEW_ROWS = "a row group has few rows"
 _NO_STATISTICS = "a row group has no statistics of event times"
 _DOUBTFUL = "a declared column is missing in a file, or has another type"
 _TICKS = {"us": 1, "ns": 1000}
 
 
+class _Column(NamedTuple):
+    #: Its place among the columns of the file that have statistics.
+    leaf: int
+    #: The type of its values in the file.
+    source: pa.DataType
+    declared: DataType
+
+
 class GroupFacts:
     def __init__(self, metadata: pq.FileMetaData, present: pa.Schema, schema: Schema) -> None:
-        self._metadata = metadata
-        self._kinds: dict[str, tuple[pa.DataType, DataType]] = {}
-        self._places: dict[str, int] = {}
-        leaves = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
-        self._fits = True
-        for column in schema.columns:
-            found = find_column(present.names, column.name)
-            if found < 0 or not keeps_order(present.field(found).type, column.type):
-                self._fits = False
-                return
-            if present.names[found] in leaves:
-                self._kinds[column.name] = _plain(present.field(found).type), column.type
-                self._places[column.name] = leaves[present.names[found]]
+        self._metadata, self._present, self._schema = metadata, present, schema
+
+    @cached_property
+    def _columns(self) -> dict[str, _Column] | None:
+        """The declared columns that may have statistics; None: one is missing, or its values are doubtful."""
+        leaves = {self._metadata.schema.column(place).path: place for place in range(self._metadata.num_columns)}
+        columns: dict[str, _Column] = {}
+        for column in self._schema.columns:
+            found = find_column(self._present.names, column.name)
+            if found < 0 or not keeps_order(kind := self._present.field(found).type, column.type):
+                return None
+            if self._present.names[found] in leaves:
+                columns[column.name] = _Column(leaves[self._present.names[found]], _plain(kind), column.type)
+        return columns
 
     def skipped(self, group: int, skipping: Skipping) -> Stretch | None:
         """The stretch of a row group that nothing can use; None: it is read."""
-        reason = skipping.problem if self._fits else _DOUBTFUL
+        reason = skipping.problem
+        if not reason and self._metadata.row_group(group).num_rows < skipping.least_rows:
+            reason = _FEW_ROWS
+        if not reason and self._columns is None:
+            reason = _DOUBTFUL
         stretch = None if reason else self._stretch(group, skipping)
         if not reason:
             reason = _NO_STATISTICS if stretch is None else skipping.reason(stretch)
@@ -71,17 +86,17 @@ class GroupFacts:
 
     def _values(self, group: pq.RowGroupMetaData, name: str) -> ValueSet | None:
         """The values that a column of a row group may have; None: any."""
-        if name not in self._places:
+        place = (self._columns or {}).get(name)
+        if place is None:
             return None
-        column = group.column(self._places[name])
+        column = group.column(place.leaf)
         known = column.statistics if column.is_stats_set else None
         if known is None:
             return None
         has_null = not known.has_null_count or known.null_count > 0
         if known.has_null_count and known.null_count == group.num_rows:
             return ValueSet((), True)
-        source, declared = self._kinds[name]
-        span = _span(known, source, declared) if known.has_min_max else None
+        span = _span(known, place.source, place.declared) if known.has_min_max else None
         return None if span is None else ValueSet((span,), has_null)
 
 

@@ -14,7 +14,7 @@ Reading  docs/formats.md
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eddyline.operators.sharing.predicates import Box
@@ -37,24 +37,29 @@ class Stretch:
     values: Mapping[str, ValueSet]
 
 
-@dataclass(frozen=True)
+#: The boxes of the filter of each reference to a stream.
+References = Sequence[Sequence[Box]]
+
+
+@dataclass(frozen=True, slots=True)
 class Skipping:
     #: The event time of the stream.
     time: str
-    #: The boxes of the filter of each reference to the stream.
-    references: Sequence[Sequence[Box]] = ()
+    #: Finds the boxes, and keeps them: only streams with row groups that are looked at need them.
+    references: Callable[[], References] = tuple
     #: A row before this event time may be late; None: none is.
     below: int | None = None
     #: Why all rows of the stream are read; empty: they need not be.
     problem: str = ""
     #: How many stretches were skipped, which whoever takes them counts, and read for each reason.
     counts: Counter[str] = field(default_factory=Counter)
-    #: The columns whose values decide.
-    columns: frozenset[str] = frozenset()
+    #: A stretch with fewer rows is read without a look.
+    least_rows: int = 0
 
-    def __post_init__(self) -> None:
-        names = frozenset(name for boxes in self.references for box in boxes for name in box.sets)
-        object.__setattr__(self, "columns", names)
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns whose values decide."""
+        return frozenset(name for boxes in self.references() for box in boxes for name in box.sets)
 
     def at(self, below: int | None) -> Skipping:
         """The same while rows before another event time may be late."""
@@ -66,7 +71,7 @@ class Skipping:
             return self.problem
         if self.below is not None and stretch.least < self.below:
             return _LATE
-        return _USED if any(_uses(boxes, stretch) for boxes in self.references) else ""
+        return _USED if any(_uses(boxes, stretch) for boxes in self.references()) else ""
 
 
 def told(counts: Mapping[str, int]) -> str:

@@ -95,6 +95,8 @@ def begin(driver: EmbeddedDriver, job: Job, saved: Saved | None, again: bool) ->
     driver.announce(job.records)
     driver.roster.announce()
     driver.roster.fold(at_once=True)
+    for reader in driver.readers.values():
+        reader.skip()
 
 
 def _resume(driver: EmbeddedDriver, found: Saved) -> None:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eddyline.connectors.files.files import FileSource
-from eddyline.connectors.files.parts import by_groups
 from eddyline.model.query import BoundQuery
 from eddyline.operators.sharing.skipping import Skipping
+from eddyline.operators.stream.intake import Intake
 from eddyline.plan.lower import Lowered
 from eddyline.plan.prepare import prepare
 from eddyline.plan.skippable import skipping_of
@@ -29,27 +29,29 @@ if TYPE_CHECKING:
 class EmbeddedSkipping:
     def __init__(self, driver: EmbeddedDriver) -> None:
         self._driver = driver
-        self._queries: list[BoundQuery] = []
-        #: Stream -> whether records may speak of it, and what was found.
-        self._found: dict[str, tuple[bool, Skipping]] = {}
+        #: Stream -> what was found, after how many changes of the queries, and whether records may speak of it.
+        self._found: dict[str, tuple[int, bool, Skipping]] = {}
 
     def of(self, reader: StreamReader) -> Skipping | None:
         """What may be skipped of a stream now; None: its source reads no row groups."""
-        pipeline, intake = self._driver.pipeline, self._driver.pipeline.intakes[reader.stream.name]
-        name, stream = intake.stream.name, intake.stream
-        if not isinstance(reader.source, FileSource) or not by_groups(stream.options):
+        if not isinstance(reader.source, FileSource) or not reader.source.has_groups:
             return None
-        queries = [registered.query for registered in pipeline.queries.values()]
-        if len(queries) != len(self._queries) or any(a is not b for a, b in zip(queries, self._queries, strict=True)):
-            self._queries = queries
-            self._found.clear()
+        pipeline, name = self._driver.pipeline, reader.stream.name
         # A statement may come with the epoch that begins.
-        promises = self._driver.has_announced or name in pipeline.gating.gates or intake.promised is not None
-        promises = promises or is_concerned(stream) or name not in self._driver.splitting.plain
-        if name not in self._found or self._found[name][0] != promises:
-            made = skipping_of(stream, queries, pipeline.settings, promises, self._lowered)
-            self._found[name] = promises, replace(made, counts=intake.row_groups)
-        return self._found[name][1].at(late_below(pipeline, name))
+        promises = self._driver.has_announced or name in pipeline.gating.gates
+        promises = promises or pipeline.intakes[name].promised is not None or name not in self._driver.splitting.plain
+        changes, promised, found = self._found.get(name, (-1, False, None))
+        if found is None or (changes, promised) != (pipeline.changes, promises):
+            found = self._find(pipeline.intakes[name], promises)
+            self._found[name] = pipeline.changes, promises, found
+        return found.at(late_below(pipeline, name))
+
+    def _find(self, intake: Intake, promises: bool) -> Skipping:
+        pipeline = self._driver.pipeline
+        queries = [registered.query for registered in pipeline.queries.values()]
+        promises = promises or is_concerned(intake.stream)
+        made = skipping_of(intake.stream, queries, pipeline.settings, promises, self._lowered)
+        return replace(made, counts=intake.row_groups)
 
     def _lowered(self, query: BoundQuery) -> Lowered:
         """The form in which a query runs: planning it again would cost as much as to register it."""

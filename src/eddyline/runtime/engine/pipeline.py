@@ -82,7 +82,7 @@ class Pipeline:
         self.supplies: dict[str, Supply] = {}
         #: By the streams that its units read.
         self.timelines: dict[frozenset[str], Timeline] = {}
-        self.epochs = 0
+        self.epochs = self.changes = 0
         #: Whether the streams have ended: there is no further epoch.
         self.over = False
         self.held = HeldState()
@@ -193,7 +193,7 @@ class Pipeline:
         try:
             registered = self.queries[query.name] = self.kinds.of(query, start).register(query, start, slot)
             self.timeline(registered.unit.streams)
-            self.spilling.queries_changed = True
+            self.changes += 1
         except BaseException:
             self.derived.end(query)
             raise
@@ -253,7 +253,7 @@ class Pipeline:
         self.triggers.forget(name)
         self.stopping.discard(name)
         registered.unit.leave(name)
-        self.spilling.queries_changed = True
+        self.changes += 1
         self._forget_timelines()
         self.derived.end(registered.query)
         for maker in reversed(registered.query.makers):

@@ -46,21 +46,19 @@ class Spilling:
         self._reported = 0
         #: Pipelines that share the budgets: the shards of a job.
         self.parts = 1
-        #: A query has come or gone since the budget was looked up.
-        self.queries_changed = False
-        self._budget: int | None = None
+        #: The budget, and after how many changes of the queries it was looked up.
+        self._budget: tuple[int, int | None] = (0, None)
 
     @property
     def budget(self) -> int | None:
         """Bytes that may be held in memory; None: no query spills. It is looked up once per change of the queries, not
         per query that comes: a job may have thousands."""
-        if self.queries_changed:
+        if self._budget[0] != self.pipeline.changes:
             settings = (query.query.settings for query in self.pipeline.queries.values())
             budgets = (s.memory_budget for s in settings if s.over_budget == "spill" and s.memory_budget is not None)
             least = min(budgets, default=None)
-            self._budget = None if least is None else least // self.parts
-            self.queries_changed = False
-        return self._budget
+            self._budget = self.pipeline.changes, None if least is None else least // self.parts
+        return self._budget[1]
 
     @property
     def held(self) -> int:
