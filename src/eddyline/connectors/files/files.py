@@ -127,7 +127,8 @@ class FileSource:
         #: That file as it was when reading began.
         self._begun: SeenFile | None = None
         self._blocks: Iterator[RecordBlock] | None = None
-        #: What of it is read a second time.
+        #: What is read of it, and what a second time.
+        self._reading: FileReading | None = None
         self._again: InFull | None = None
         #: The marks of what is being parsed of it.
         self._marked: FileMarks = UNMARKED
@@ -256,7 +257,7 @@ class FileSource:
                 reading = FileReading(
                     file, self.stream.schema, self._row, self._columns, self._marked, skipping=self._asked
                 )
-                blocks, self._again = self._reader(reading), InFull(self._reader, self.stream, reading)
+                blocks, self._reading, self._again = self._reader(reading), reading, None
                 # A file of several blocks is read while its rows are worked on; for a small one a second thread is not
                 # worth its cost.
                 self._blocks = read_ahead(blocks) if self._begun.size > self._tuning.text_bytes else blocks
@@ -296,7 +297,8 @@ class FileSource:
         chunk = conformed(part, file, self.stream, self._columns, self._marked)
         if chunk.bad is not None and part.projected:
             # Nothing of a bad row may be lost: read it again with all its columns.
-            assert self._again is not None
+            assert self._reading is not None
+            self._again = self._again or InFull(self._reader, self.stream, self._reading)
             chunk = replace(chunk, bad=self._again.bad(part))
         if block.last and self._rest is None:
             self._finish()
