@@ -271,12 +271,14 @@ def test_a_part_of_row_groups_begins_with_them_whether_or_not_the_rows_before_ar
     parquet.write_table(
         pa.table({"k": list(range(10)), "s": [str(n) for n in range(10)], "ts": times}), path, row_group_size=3
     )
-    for begin, first in ((1, 3), (2, 6), (3, 9), (4, 10), (9, 10)):
+    for begin, first in ((1, 3), (2, 6), (3, 9), (4, 10)):
         for end in (None, 3):
             known, unknown = read(of, path, FilePart(begin, end, first)), read(of, path, FilePart(begin, end))
             assert known == unknown
             assert [row["k"] for row in unknown[0]] == [n for n in range(first, 10 if end is None else 9) if n != 7]
             assert len(unknown[1]) == (first <= 7) and all("row 8:" in letter[-1] for letter in unknown[1])
+    [letter] = read(of, path, FilePart(9, None, 10))[1]
+    assert "it has 4 row groups, fewer than when it was listed" in letter[-1]
 
 
 @pytest.mark.parametrize("first", [0, 6])
