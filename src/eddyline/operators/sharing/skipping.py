@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from eddyline.operators.sharing.predicates import Box
-from eddyline.operators.sharing.value_sets import ValueSet
+if TYPE_CHECKING:
+    # The planning process of a source on Spark loads this module, and no kernels.
+    from eddyline.operators.sharing.predicates import Box
+    from eddyline.operators.sharing.value_sets import ValueSet
 
 SKIPPED = "skipped"
 _LATE = "rows may be late"
@@ -38,7 +41,7 @@ class Stretch:
 
 
 #: The boxes of the filter of each reference to a stream.
-References = Sequence[Sequence[Box]]
+References = Sequence[Sequence["Box"]]
 
 
 @dataclass(frozen=True, slots=True)
