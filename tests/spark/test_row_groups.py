@@ -50,7 +50,10 @@ def test_answers_and_letters_are_those_of_all_row_groups(tmp_path: Path) -> None
         random, folder = Random(first_seed(9_700) + case), tmp_path / str(case)
         for name in "ab":
             written(folder / name, random)
-        where = [compared("a.k", random.choice(("=", "<=", ">")), random.randrange(4)), compared("b.v", "<", 40)]
+        # No row group has keys above 100: in the first case all are skipped.
+        above = 100 if case == 0 else random.randrange(4)
+        function = ">" if case == 0 else random.choice(("=", "<=", ">"))
+        where = [compared("a.k", function, above), compared("b.v", "<", 40)]
         batches, answers = [2, 5, 8], []
         for row_groups in ("off", "on"):
             settings = replace(ANY_GROUP, row_groups=row_groups)

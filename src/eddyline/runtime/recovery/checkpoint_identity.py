@@ -102,10 +102,12 @@ def claim(folder: str, engine: str, format: int) -> Claim:
 
 
 def identity(folder: str) -> dict[str, Any] | None:
-    """Engine and format of a checkpoint; None: the folder has no `eddyline.json`."""
+    """Engine and format of a checkpoint; None: there is no folder, or no `eddyline.json` in it."""
+    if not os.path.isdir(folder):
+        return None
     try:
         return _of_form(os.path.join(folder, IDENTITY), "engine and format of the checkpoint", engine=str, format=int)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
 
 
