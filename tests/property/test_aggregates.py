@@ -79,7 +79,7 @@ def restarted(session: Session, blocks: Blocks) -> None:
     roster = session.driver.roster
     session.driver.pipeline = roster.pipeline = new
     own = roster._own
-    roster._own = partial(own.func, own.args[0], new, *own.args[2:])
+    roster._own = partial(own.func, *own.args[:2], new.queries, *own.args[3:])
 
 
 def run_restarted(case: Case) -> Outcome:

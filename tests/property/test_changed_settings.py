@@ -46,11 +46,12 @@ NEVER: dict[str, Sequence[object]] = {
     "output_seconds": (0, 0.5),
     "most_results": (1, 50),
     "most_matches": (1_000_000,),
+    "row_groups": ("off",),
 }
 #: Settings that change what the page of checkpoints says; `constraints` only to and from `off`.
 SAID = (
     "on_late", "on_bad", "on_violation", "unbounded", "unsatisfiable", "over_budget", "lease", "propagate", "shards", "constraints",
-    "keep_results",
+    "keep_results", "cores",
 )  # fmt: skip
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "checkpoints.md"
 CASES = [(name, value) for name, values in NEVER.items() for value in values]

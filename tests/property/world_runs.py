@@ -58,6 +58,7 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "most_matches": ("none", 1_000_000),
     "cpu_budget": ("none", "1000000000000 cores"),
     "memory_budget": ("none", "900000000 TB"),
+    "row_groups": ("on", "off"),
 }
 
 
