@@ -69,12 +69,10 @@ class EmbeddedRunner:
         self.observers: list[Observer] = []
         self._kept = lambda name: KeptResults(name, lambda: self.driver.pipeline.queries[name].schema)
         self._own: dict[str, list[Sink]] = {}
-        self._out = out
+        self._out, self._overwrite, self._keep_results = out, overwrite, keep_results
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         #: Where reports are written and control records are read; None: neither.
-        self._folder = None if checkpoint is None else checkpoint
-        self._overwrite = overwrite
-        self._keep_results = keep_results
+        self._folder = checkpoint
         self._clock = clock or WALL
         self._sources = SessionSources(job, follow, self._clock)
         self._driver: EmbeddedDriver | None = None
@@ -409,8 +407,7 @@ class EmbeddedRunner:
         folder = None if self._checkpoint is None else self._checkpoint.folder
         outbox = Outbox(settings.output_files, settings.output_seconds, folder, tuning=settings.tuning.output)
         delivery = Delivery(self._out, outbox)
-        hooks = PipelineHooks(delivery.listening, bundles=True)
-        pipeline = new_pipeline(self.job, hooks, saved, self._read)
+        pipeline = new_pipeline(self.job, PipelineHooks(delivery.listening, bundles=True), saved, self._read)
         sources = {stream.name: self._sources.of(stream) for stream in self.job.streams}
         if self._keep_results:
             delivery.kept_dead = {}
@@ -437,8 +434,7 @@ class EmbeddedRunner:
             driver.be_watched(Reporter(WatchedEmbeddedDriver(driver), self._folder, self.job.settings.tuning.reports))
 
     def latest_report(self) -> dict[str, Any] | None:
-        reporter = None if self._driver is None else self._driver.reporter
-        return None if reporter is None else reporter.latest
+        return None if self._driver is None or self._driver.reporter is None else self._driver.reporter.latest
 
     def report_folder(self) -> str:
         if self._folder is None:
